@@ -1,0 +1,35 @@
+# The developer's short-cuts. Everything that gates a change is in .ci/run, which needs nothing but Go and git.
+.DEFAULT_GOAL := help
+BIN ?= bin
+
+.PHONY: help
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the command into bin/
+	go build -o $(BIN)/ ./cmd/stalemate
+
+.PHONY: test
+test: ## Run all tests
+	go test ./...
+
+.PHONY: determinism
+determinism: ## Run 1,000 seeds of each scenario twice and compare their history hashes
+	SIM_RUNS=1000 go test ./scenarios/... -run Determinism -timeout 60m
+
+.PHONY: bench
+bench: ## Run all benchmarks
+	go test -run '^$$' -bench . ./...
+
+.PHONY: lint
+lint: ## Run the linters, at the version that CI pins
+	.ci/run lint
+
+.PHONY: goldens
+goldens: ## Rewrite the golden files; read the difference before you commit it
+	SIM_UPDATE=1 go test ./...
+
+.PHONY: ci
+ci: ## Run all that CI runs
+	.ci/run

@@ -1,0 +1,359 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/stalemate-dev/stalemate/reports"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// acted is an engine that acts out what a scenario file says: "passed", "broken", "invalid", "diverged", "inconclusive",
+// "fails", "panics", or "waits" for an interrupt. Any other content is a wrong file.
+type acted struct{}
+
+var acts = []string{"passed", "broken", "invalid", "diverged", "inconclusive", "fails", "panics", "waits"}
+
+func (acted) load(path string) (scenario, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	act := strings.TrimSpace(string(content))
+	if !slices.Contains(acts, act) {
+		return nil, fmt.Errorf("%s:1:1: unknown act %q", path, act)
+	}
+	return play{act: act}, nil
+}
+
+func (acted) reconcilers() []entry {
+	return []entry{{"widget/buggy", "loses updates"}, {"widget/fixed", "does not"}}
+}
+
+func (acted) racers() []entry { return []entry{{"Kubelet", "makes pods ready"}} }
+
+// play is an acted scenario.
+type play struct {
+	act        string
+	reconciler string
+}
+
+func (p play) prepare(overrides map[string]string) (exploration, error) {
+	for controller, reconciler := range overrides {
+		if controller != "operator" || !strings.HasPrefix(reconciler, "widget/") {
+			return nil, fmt.Errorf("no reconciler %s for %s", reconciler, controller)
+		}
+		p.reconciler = reconciler
+	}
+	return p, nil
+}
+
+func (p play) header() history.Result {
+	r := history.Result{Scenario: "play"}
+	if p.reconciler != "" {
+		r.Reconcilers = []string{"operator=" + p.reconciler}
+	}
+	return r
+}
+
+var truth = &property.Definition{Name: "truth", Type: property.Terminal, Rule: "widget.ready", Message: "the widget is not ready"}
+
+func (p play) explore(ctx context.Context, o options) (*history.Result, error) {
+	r := &history.Result{
+		Hash: uint64(o.seed),
+		Coverage: history.Coverage{Executions: 3, Properties: []history.PropertyCoverage{
+			{Property: truth, Evaluations: 3, Held: 3},
+		}},
+		Strategies: []history.StrategyResult{{Name: "random walk", Executions: o.runs, Complete: true}},
+	}
+	o.progress(progress{strategy: "random walk", executions: 3, done: 3, total: o.runs})
+	switch p.act {
+	case "broken", "fails", "panics":
+		r.Findings = []history.Finding{finding()}
+		o.finding(&r.Findings[0])
+	case "invalid":
+		r.Coverage.Properties[0].Invalid = 1
+	case "diverged":
+		r.Diverged = "step 3"
+	case "inconclusive":
+		r.Coverage.Inconclusive = 3
+	case "waits":
+		<-ctx.Done()
+		return r, ctx.Err()
+	}
+	switch p.act {
+	case "fails":
+		return nil, errors.New("the engine failed")
+	case "panics":
+		panic("the engine panicked")
+	}
+	return r, nil
+}
+
+func finding() history.Finding {
+	return history.Finding{Strategy: "sweep", Execution: 2, Elapsed: time.Second, Run: &history.History{
+		Outcome: history.Terminal, Reason: "quiet for 10m0s", Hash: 0xfeed,
+		Records: []history.Record{{
+			Event:     schedule.Event{Actor: "operator", Verb: schedule.Update, Kind: "Widget", Name: "w", Occurrence: 1},
+			ReadsFrom: -1, Code: 409, Reason: "Conflict",
+		}},
+		Verdicts: []property.Verdict{{Property: truth, Status: property.Broken}},
+	}}
+}
+
+// TestMain lets the scripts run the command, with the acted engine, as a program of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"stalemate": func() {
+			a := &app{stdout: os.Stdout, stderr: os.Stderr, engine: acted{}}
+			os.Exit(int(a.main(context.Background(), os.Args)))
+		},
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "scripts"),
+		UpdateScripts: os.Getenv("SIM_UPDATE") == "1",
+	})
+}
+
+// ran is what a command line came to.
+type ran struct {
+	exit           Exit
+	stdout, stderr string
+}
+
+// run runs a command line with the acted engine. Files that are named as an act are written first.
+func run(ctx context.Context, t *testing.T, args ...string) ran {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	for i, arg := range args {
+		if slices.Contains(acts, arg) || arg == "wrong" {
+			args[i] = filepath.Join(t.TempDir(), arg)
+			if err := os.WriteFile(args[i], []byte(arg), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a := &app{stdout: &stdout, stderr: &stderr, engine: acted{}}
+	exit := a.main(ctx, append([]string{"stalemate"}, args...))
+	return ran{exit, stdout.String(), stderr.String()}
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		want   Exit
+		stderr string // part of it
+	}{
+		{"run passed", ExitPassed, ""},
+		{"run broken", ExitBroken, ""},
+		{"run invalid", ExitUsage, ""},
+		{"run diverged", ExitNondeterministic, ""},
+		{"run inconclusive", ExitInconclusive, ""},
+		{"run fails", ExitInternal, "internal error: "},
+		{"run panics", ExitInternal, "internal error: the engine panicked"},
+		{"run wrong", ExitUsage, `unknown act "wrong"`},
+		{"run missing.yaml", ExitUsage, "missing.yaml"},
+		{"validate passed", ExitPassed, ""},
+		{"validate passed wrong", ExitUsage, "unknown act"},
+		{"list", ExitPassed, ""},
+		{"", ExitPassed, ""},
+		{"help run", ExitPassed, ""},
+
+		{"run passed inconclusive", ExitInconclusive, ""},
+		{"run inconclusive broken passed", ExitBroken, ""},
+		{"run broken diverged", ExitNondeterministic, ""},
+		{"run diverged broken wrong passed", ExitUsage, "unknown act"},
+		{"run wrong broken fails", ExitInternal, "the engine failed"},
+
+		{"run", ExitUsage, "name at least one"},
+		{"validate", ExitUsage, "name at least one"},
+		{"list passed", ExitUsage, "unknown command"},
+		{"fly", ExitUsage, "unknown command"},
+		{"run passed --fly", ExitUsage, "unknown flag"},
+		{"run passed --runs many", ExitUsage, "invalid argument"},
+		{"run passed --runs -1", ExitUsage, "negative"},
+		{"run passed --for -1s", ExitUsage, "negative"},
+		{"run passed --for 1s --runs 3", ExitUsage, "give one of them"},
+		{"run passed --reconciler widget/fixed", ExitUsage, "want CONTROLLER=RECONCILER"},
+		{"run passed --reconciler operator=a --reconciler operator=b", ExitUsage, "given twice"},
+		{"run passed --reconciler operator=gadget", ExitUsage, "no reconciler gadget"},
+		{"run passed --reconciler operator=widget/fixed", ExitPassed, ""},
+		{"run passed --out /dev/null/findings", ExitUsage, "--out"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			got := run(t.Context(), t, strings.Fields(c.args)...)
+			if got.exit != c.want || !strings.Contains(got.stderr, c.stderr) {
+				t.Errorf("exit %d, want %d; stderr %q, want %q in it", got.exit, c.want, got.stderr, c.stderr)
+			}
+			if c.stderr == "" && got.stderr != "" {
+				t.Errorf("stderr has %q, want nothing", got.stderr)
+			}
+		})
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	order := []Exit{ExitInternal, ExitUsage, ExitNondeterministic, ExitBroken, ExitStale, ExitInconclusive, ExitPassed}
+	for i, a := range order {
+		for _, b := range order[i:] {
+			if stronger(a, b) != a || stronger(b, a) != a {
+				t.Errorf("%d and %d: %d takes precedence", a, b, a)
+			}
+		}
+	}
+	if got := exitOf(reports.Verdict("new")); got != ExitInternal {
+		t.Errorf("an unknown verdict exits with %d, want %d", got, ExitInternal)
+	}
+}
+
+// TestOutSurvives checks that a finding is on disk however the run ends after it.
+func TestOutSurvives(t *testing.T) {
+	for act, want := range map[string]struct {
+		exit Exit
+		note bool // that the exploration did not get to its end
+	}{
+		"broken": {ExitBroken, false}, "fails": {ExitInternal, true}, "panics": {ExitInternal, true},
+	} {
+		t.Run(act, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "new", "findings")
+			got := run(t.Context(), t, "run", act, "--out", folder)
+			if got.exit != want.exit {
+				t.Fatalf("exit %d, want %d: %s", got.exit, want.exit, got.stderr)
+			}
+			entries, err := os.ReadDir(folder)
+			if err != nil || len(entries) != 1 || entries[0].Name() != "play-000000000000feed.txt" {
+				t.Fatalf("the folder holds %v, %v; want one finding", entries, err)
+			}
+			text, err := os.ReadFile(filepath.Join(folder, entries[0].Name()))
+			if err != nil || !strings.Contains(string(text), "the widget is not ready") {
+				t.Errorf("the finding is not told: %s, %v", text, err)
+			}
+			if got := strings.Contains(string(text), "did not get to its end"); got != want.note {
+				t.Errorf("an early end is noted: %t, want %t:\n%s", got, want.note, text)
+			}
+		})
+	}
+}
+
+// TestOutBreaks checks that a finding which cannot be written is still printed, and that the failure is not silent.
+func TestOutBreaks(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(folder, "play-000000000000feed.txt", "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t.Context(), t, "run", "broken", "--out", folder)
+	told := strings.Contains(got.stderr, "cannot be written") && strings.Contains(got.stdout, "FINDING 1 OF 1")
+	if got.exit != ExitInternal || !told {
+		t.Errorf("exit %d, want %d\nstdout: %s\nstderr: %s", got.exit, ExitInternal, got.stdout, got.stderr)
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestStdoutBreaks checks that findings are on disk before anything is printed.
+func TestStdoutBreaks(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(t.TempDir(), "scenario")
+	if err := os.WriteFile(file, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	a := &app{stdout: brokenWriter{}, stderr: &stderr, engine: acted{}}
+	if exit := a.main(t.Context(), []string{"stalemate", "run", file, "--out", folder}); exit != ExitInternal {
+		t.Errorf("exit %d, want %d", exit, ExitInternal)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "play-000000000000feed.txt")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got := run(ctx, t, "run", "waits")
+	if got.exit != ExitInconclusive || !strings.Contains(got.stdout, "interrupted") {
+		t.Errorf("exit %d, want %d: %s", got.exit, ExitInconclusive, got.stdout)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"run passed", "--seed 1"},
+		{"run passed --seed 7 --runs 30", "--seed 7 --runs 30"},
+		{"run passed --for 90s", "--seed 1 --for 1m30s"},
+		{"run passed --reconciler operator=widget/fixed", "--reconciler operator=widget/fixed --seed 1"},
+	} {
+		got := run(t.Context(), t, strings.Fields(c.args)...)
+		if !strings.Contains(got.stdout, "/passed "+c.want+"\n") {
+			t.Errorf("%s: the report does not have %q:\n%s", c.args, c.want, got.stdout)
+		}
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"a/b-c_d.yaml": "a/b-c_d.yaml", "operator=x/y": "operator=x/y", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'",
+	} {
+		if got := shellQuote(word); got != want {
+			t.Errorf("shellQuote(%q) = %s, want %s", word, got, want)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		terminal bool
+		every    time.Duration
+		want     string
+	}{
+		{"terminal", true, 60 * time.Millisecond,
+			"\r\x1b[Kf.yaml: sweep 2 of 9, 3 executions, 1 findings, 0s" +
+				"\r\x1b[Kf.yaml: sweep 4 of 9, 5 executions, 1 findings, 0s\r\x1b[K"},
+		{"log", false, 6 * time.Second,
+			"f.yaml: sweep 2 of 9, 3 executions, 1 findings, 12s\nf.yaml: sweep 4 of 9, 5 executions, 1 findings, 24s\n"},
+		{"short", false, time.Second, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			now := time.Unix(0, 0)
+			s := startStatus(&b, c.terminal, "f.yaml", func() time.Time { return now })
+			for i := range 4 {
+				now = now.Add(c.every)
+				s.update(progress{strategy: "sweep", executions: i + 2, done: i + 1, total: 9, findings: 1})
+			}
+			s.clear()
+			if b.String() != c.want {
+				t.Errorf("wrote %q, want %q", b.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestProgramName(t *testing.T) {
+	for arg0, want := range map[string]string{"stalemate": "stalemate", "./bin/ours": "./bin/ours"} {
+		if got := programName(arg0); got != want {
+			t.Errorf("programName(%q) = %q, want %q", arg0, got, want)
+		}
+	}
+	if got := programName("/tmp/go-build1/b001/exe/stalemate"); !strings.HasPrefix(got, "go run ") {
+		t.Errorf("programName of a binary that go run made = %q", got)
+	}
+}

@@ -1,0 +1,97 @@
+package cmd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/stalemate-dev/stalemate/reports"
+	"github.com/stalemate-dev/stalemate/sim/history"
+)
+
+// archive is the folder that findings are written to. A nil archive writes nothing.
+//
+// A file is named by its scenario and by what happened in the run, so a finding that comes again finds its own file. It
+// is written twice: as soon as the finding is there, so that nothing that happens later can lose it, and once more at the
+// end, with all that the exploration covered.
+type archive struct{ folder string }
+
+// openArchive makes the folder, and sees to it that files can be written there before hours are spent.
+func openArchive(folder string) (*archive, error) {
+	if folder == "" {
+		return nil, nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	probe, err := os.CreateTemp(folder, ".stalemate-*")
+	if err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	return &archive{folder}, nil
+}
+
+// saveEarly writes a finding while the exploration is still under way; r has what is known before its end.
+func (a *archive) saveEarly(r history.Result, f *history.Finding) error {
+	if a == nil {
+		return nil
+	}
+	r.Findings, r.Elapsed = []history.Finding{*f}, f.Elapsed
+	r.Coverage = history.Coverage{Executions: f.Execution, Notes: []string{
+		"this report was written when the finding came up; the exploration did not get to its end",
+	}}
+	return a.write(&r, 0)
+}
+
+// save writes all findings of a result and returns the names of the files.
+func (a *archive) save(r *history.Result) ([]string, error) {
+	if a == nil {
+		return nil, nil
+	}
+	var names []string
+	for i := range r.Findings {
+		if err := a.write(r, i); err != nil {
+			return names, err
+		}
+		names = append(names, a.name(r, i))
+	}
+	return names, nil
+}
+
+// name returns the file of a result's i-th finding.
+func (a *archive) name(r *history.Result, i int) string {
+	return filepath.Join(a.folder, fmt.Sprintf("%s-%016x.txt", r.Scenario, r.Findings[i].Run.Hash))
+}
+
+// write writes the report of a result's i-th finding.
+func (a *archive) write(r *history.Result, i int) error {
+	var report bytes.Buffer
+	if err := reports.Finding(&report, r, i, reports.Options{}); err != nil {
+		return err
+	}
+	return writeFile(a.name(r, i), report.Bytes())
+}
+
+// writeFile writes a file so that it is there as a whole or not at all.
+func writeFile(name string, content []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("finding cannot be written: %w", err)
+		}
+	}()
+	temporary, err := os.CreateTemp(filepath.Dir(name), ".stalemate-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temporary.Name()) }() // gone already if all went well
+	_, err = temporary.Write(content)
+	if err := errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), name)
+}

@@ -1,0 +1,129 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stalemate-dev/stalemate/scenarios"
+)
+
+// Main runs the command line args, which begins with the program's name as [os.Args] does, and returns the exit code. The
+// registry says what the names of reconcilers in scenarios stand for.
+//
+// Reports go to stdout; errors, and how far a run has come, to stderr. An interrupt ends an exploration early, with what
+// it has found.
+func Main(args []string, stdout, stderr io.Writer, registry *scenarios.Registry) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdout: stdout, stderr: stderr, engine: simulation{registry}}
+	return int(a.main(ctx, args))
+}
+
+// app is one run of the command.
+type app struct {
+	stdout, stderr io.Writer
+	engine         engine
+	// program is what the user would type to run the command again.
+	program string
+	exit    Exit
+}
+
+// usageError is a mistake on the command line, or in a file it names.
+type usageError struct{ error }
+
+// main runs a command line and returns its exit code. A panic is an internal error like any other: it must not look like
+// the exit code of a usage error, which is what the Go runtime would make of it.
+func (a *app) main(ctx context.Context, args []string) (exit Exit) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.errorf("internal error: %v\n\n%s", p, debug.Stack())
+			exit = ExitInternal
+		}
+	}()
+	a.program = programName(args[0])
+	root := a.root()
+	root.SetArgs(args[1:])
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return a.exit
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		a.errorf("%v", err)
+		return stronger(ExitUsage, a.exit)
+	}
+	a.errorf("internal error: %v", err)
+	return ExitInternal
+}
+
+// errorf writes an error for the user. That stderr cannot be written to leaves nowhere to say so.
+func (a *app) errorf(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.stderr, "error: "+format+"\n", args...)
+}
+
+// root makes the command with its sub-commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   filepath.Base(a.program),
+		Short: "Find the order of events that stalls a Kubernetes operator",
+		Long: "Stalemate runs an operator's real reconcilers against a simulated API server, tries the orders in which the\n" +
+			"events of a scenario can happen, and tells of those that end in a state that must not be.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
+	root.AddCommand(a.runCommand(), a.validateCommand(), a.listCommand())
+	return root
+}
+
+// usageArgs makes a check of arguments report usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usagef(c, err)
+		}
+		return nil
+	}
+}
+
+// usagef makes a usage error that says where help is.
+func usagef(c *cobra.Command, err error) error {
+	return usageError{fmt.Errorf("%w\nRun '%s --help' for usage", err, c.CommandPath())}
+}
+
+// files takes one file or more.
+func files(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("no scenario file: name at least one")
+	}
+	return nil
+}
+
+// programName returns what the user would type to start the program: what was typed, or the package for `go run`, whose
+// binary is in a temporary folder and gone afterwards.
+func programName(arg0 string) string {
+	folder := filepath.ToSlash(filepath.Dir(arg0))
+	if !strings.Contains(folder, "/go-build") {
+		return arg0
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Path != "" {
+		if relative, ours := strings.CutPrefix(info.Path, info.Main.Path+"/"); ours {
+			return "go run ./" + relative
+		}
+		return "go run " + info.Path
+	}
+	return filepath.Base(arg0)
+}

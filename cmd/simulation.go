@@ -1,0 +1,87 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/explore"
+	"github.com/stalemate-dev/stalemate/sim/history"
+)
+
+// simulation is the engine of the command: scenario files, run by package sim.
+type simulation struct{ registry *scenarios.Registry }
+
+func (s simulation) load(path string) (scenario, error) {
+	loaded, err := scenarios.Load(path, scenarios.Options{Registry: s.registry})
+	if err != nil {
+		return nil, err
+	}
+	return simulated{loaded, s.registry}, nil
+}
+
+func (s simulation) reconcilers() []entry {
+	var entries []entry
+	for _, name := range s.registry.Names() {
+		reconciler, _ := s.registry.Get(name)
+		entries = append(entries, entry{name, reconciler.Doc})
+	}
+	return entries
+}
+
+func (s simulation) racers() []entry {
+	return []entry{
+		{string(scenarios.RacerAnnotator), "changes an annotation again and again, like a tool that stamps what it has seen"},
+		{string(scenarios.RacerGarbageCollector), "kube-controller-manager's garbage collector"},
+		{string(scenarios.RacerKubelet), "makes pods ready and takes terminating ones away"},
+		{string(scenarios.RacerScheduler), "binds pods to a node; without one, the kubelet does"},
+		{string(scenarios.RacerStatefulSetController), "kube-controller-manager's StatefulSet controller"},
+		{string(scenarios.RacerVolumeBinder), "binds claims to volumes"},
+	}
+}
+
+// simulated is a scenario file with the registry its names are looked up in.
+type simulated struct {
+	*scenarios.Scenario
+	registry *scenarios.Registry
+}
+
+func (s simulated) prepare(overrides map[string]string) (exploration, error) {
+	config, err := s.Config(s.registry, overrides)
+	if err != nil {
+		return nil, err
+	}
+	header := history.Result{Scenario: s.Name, Variables: config.Properties.Variables()}
+	for _, c := range s.Manifest.Spec.Controllers {
+		reconciler := c.Reconciler
+		if override, ok := overrides[c.Name]; ok {
+			reconciler = override
+		}
+		header.Reconcilers = append(header.Reconcilers, fmt.Sprintf("%s=%s", c.Name, reconciler))
+	}
+	for _, r := range s.Manifest.Spec.Racers {
+		header.Racers = append(header.Racers, fmt.Sprintf("%s=%s", r.Name, r.Type))
+	}
+	return ready{config, header}, nil
+}
+
+// ready is a scenario that was put together.
+type ready struct {
+	config *sim.Config
+	names  history.Result
+}
+
+func (r ready) header() history.Result { return r.names }
+
+func (r ready) explore(ctx context.Context, o options) (*history.Result, error) {
+	return explore.Run(ctx, r.config, explore.Options{
+		Seed: o.seed,
+		Runs: o.runs,
+		For:  o.budget,
+		OnProgress: func(p explore.Progress) {
+			o.progress(progress{strategy: p.Strategy, executions: p.Executions, done: p.Done, total: p.Total, findings: p.Findings})
+		},
+		OnFinding: o.finding,
+	})
+}

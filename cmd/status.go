@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// redrawEvery is how often the status line of a terminal is rewritten, reportEvery how often a line is written elsewhere.
+	redrawEvery = 100 * time.Millisecond
+	reportEvery = 10 * time.Second
+)
+
+// status tells how far an exploration has come: in one line that is rewritten on a terminal, in a line now and then
+// elsewhere. Nothing that it fails to write matters.
+type status struct {
+	w        io.Writer
+	terminal bool
+	file     string
+	now      func() time.Time
+	begin    time.Time
+	next     time.Time // when to write again
+	drawn    bool
+}
+
+func newStatus(w io.Writer, file string) *status {
+	return startStatus(w, isTerminal(w), file, time.Now)
+}
+
+func startStatus(w io.Writer, terminal bool, file string, now func() time.Time) *status {
+	s := &status{w: w, terminal: terminal, file: file, now: now, begin: now()}
+	s.next = s.begin.Add(s.interval())
+	return s
+}
+
+func (s *status) interval() time.Duration {
+	if s.terminal {
+		return redrawEvery
+	}
+	return reportEvery
+}
+
+// update writes how far it has come, if it is time to.
+func (s *status) update(p progress) {
+	now := s.now()
+	if now.Before(s.next) {
+		return
+	}
+	s.next = now.Add(s.interval())
+	of := ""
+	if p.total > 0 {
+		of = fmt.Sprintf(" of %d", p.total)
+	}
+	line := fmt.Sprintf("%s: %s %d%s, %d executions, %d findings, %s",
+		s.file, p.strategy, p.done, of, p.executions, p.findings, now.Sub(s.begin).Truncate(time.Second))
+	if s.terminal {
+		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s", line)
+		s.drawn = true
+		return
+	}
+	_, _ = fmt.Fprintln(s.w, line)
+}
+
+// clear takes the line away, to make room for the report.
+func (s *status) clear() {
+	if s.drawn {
+		_, _ = fmt.Fprint(s.w, "\r\x1b[K")
+		s.drawn = false
+	}
+}

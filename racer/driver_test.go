@@ -1,0 +1,472 @@
+package racer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/cache"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// driver runs racers against an API server without the engine. In its default order caches are fed first, then whoever
+// has been ready for longest goes; with a seed any enabled step may be next.
+type driver struct {
+	t      *testing.T
+	server *apiserver.Server
+	now    time.Time
+	random *rand.Rand
+	actors []*driverEnv
+	since  int
+	calls  []string // "actor verb kind/subresource name -> code", in order
+	logs   []string
+	commit time.Time // of the last commit
+	seen   map[apiserver.Object]string
+	// refuse, if set, answers a request instead of the server.
+	refuse func(actor string, r *apiserver.Request) *apiserver.Response
+	// after, if set, is called after each request.
+	after func(actor string, r *apiserver.Request)
+}
+
+func newDriver(t *testing.T, version apiserver.Version) *driver {
+	d := &driver{t: t, now: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), seen: map[apiserver.Object]string{}}
+	d.server = apiserver.NewServer(apiserver.NewKinds(version), func() time.Time { return d.now })
+	return d
+}
+
+// start adds a racer.
+func (d *driver) start(name string, racer sim.Racer) *driverEnv {
+	env := &driverEnv{d: d, name: name}
+	d.actors = append(d.actors, env)
+	racer.Start(env)
+	for _, informer := range env.informers {
+		for _, delta := range informer.view.Sync() {
+			informer.deliver(delta)
+		}
+	}
+	return env
+}
+
+// stop takes a racer out: it takes no further step.
+func (d *driver) stop(env *driverEnv) {
+	d.actors = slices.DeleteFunc(d.actors, func(e *driverEnv) bool { return e == env })
+}
+
+// quiet is how long nothing must be committed for a run to have settled.
+const quiet = time.Hour
+
+// settle runs until nothing is left to do or nothing has been committed for a long time.
+func (d *driver) settle() {
+	d.t.Helper()
+	d.commit = d.now
+	for range 50000 {
+		if !d.step() {
+			return
+		}
+		if d.now.Sub(d.commit) > quiet {
+			return
+		}
+	}
+	d.t.Fatalf("not settled after 50000 steps; last calls:\n%s", strings.Join(d.calls[max(0, len(d.calls)-40):], "\n"))
+}
+
+// run takes up to n steps.
+func (d *driver) run(n int) {
+	for range n {
+		if !d.step() {
+			return
+		}
+	}
+}
+
+// choice is a step that could be taken.
+type choice struct {
+	rank, since int
+	take        func()
+}
+
+func (d *driver) step() bool {
+	d.now = d.now.Add(time.Microsecond)
+	choices := d.choices()
+	if len(choices) == 0 {
+		next, ok := d.deadline()
+		if !ok {
+			return false
+		}
+		d.now = next
+		choices = d.choices()
+	}
+	slices.SortStableFunc(choices, func(a, b choice) int {
+		if a.rank != b.rank {
+			return a.rank - b.rank
+		}
+		return a.since - b.since
+	})
+	pick := 0
+	if d.random != nil {
+		pick = d.random.IntN(len(choices))
+	}
+	choices[pick].take()
+	return true
+}
+
+func (d *driver) choices() []choice {
+	var choices []choice
+	for _, env := range d.actors {
+		for _, informer := range env.informers {
+			if _, ok := informer.view.Pending(); ok && !informer.held {
+				choices = append(choices, choice{take: func() { informer.deliver(informer.view.Advance()) }})
+			}
+		}
+		for _, queue := range env.queues {
+			queue.promote()
+			if at := queue.next(); at >= 0 {
+				choices = append(choices, choice{1, queue.ready[at].since, func() { queue.dequeue(at) }})
+			}
+			for _, worker := range queue.working {
+				if worker.call != nil {
+					choices = append(choices, choice{1, worker.since, func() { worker.do() }})
+				}
+			}
+		}
+		for _, timer := range env.timers {
+			if !timer.at.After(d.now) {
+				choices = append(choices, choice{1, timer.since, func() { env.fire(timer) }})
+			}
+		}
+	}
+	return choices
+}
+
+func (d *driver) deadline() (next time.Time, ok bool) {
+	consider := func(at time.Time) {
+		if !ok || at.Before(next) {
+			next, ok = at, true
+		}
+	}
+	for _, env := range d.actors {
+		for _, timer := range env.timers {
+			consider(timer.at)
+		}
+		for _, queue := range env.queues {
+			for _, waiting := range queue.waiting {
+				consider(waiting.at)
+			}
+		}
+	}
+	return next, ok
+}
+
+func (d *driver) stamp() int { d.since++; return d.since }
+
+// do executes a request as an actor.
+func (d *driver) do(actor string, r *apiserver.Request) *apiserver.Response {
+	name := r.Kind.Kind
+	if r.Subresource != "" {
+		name += "/" + r.Subresource
+	}
+	call := fmt.Sprintf("%s %s %s %s", actor, r.Verb, name, r.Name)
+	var resp *apiserver.Response
+	if d.refuse != nil {
+		resp = d.refuse(actor, r)
+	}
+	if resp == nil {
+		resp = d.server.Do(r)
+	}
+	d.calls = append(d.calls, fmt.Sprintf("%s -> %d", call, resp.Code))
+	if resp.Committed > 0 {
+		d.commit = d.now
+	}
+	d.see(resp.Object)
+	for _, item := range resp.Items {
+		d.see(item)
+	}
+	if d.after != nil {
+		d.after(actor, r)
+	}
+	return resp
+}
+
+// see notes how an object looked when an actor was handed it.
+func (d *driver) see(obj apiserver.Object) {
+	if obj == nil {
+		return
+	}
+	if _, ok := d.seen[obj]; !ok {
+		d.seen[obj] = encode(d.t, obj)
+	}
+}
+
+// checkUnchanged fails if an object that an actor was handed has changed since.
+func (d *driver) checkUnchanged() {
+	d.t.Helper()
+	for obj, before := range d.seen {
+		if after := encode(d.t, obj); after != before {
+			d.t.Errorf("object was changed by who read it:\nbefore %s\nafter  %s", before, after)
+		}
+	}
+}
+
+func encode(t *testing.T, obj any) string {
+	t.Helper()
+	data, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (d *driver) kind(name string) *apiserver.Kind { return d.server.Kinds().ByName(name) }
+
+// must makes a request as the test itself, and fails if the server refuses it.
+func (d *driver) must(r *apiserver.Request) apiserver.Object {
+	d.t.Helper()
+	resp := d.do("test", r)
+	if resp.Err != nil {
+		d.t.Fatalf("%s %s %s: %v", r.Verb, r.Kind.Kind, r.Name, resp.Err)
+	}
+	return resp.Object
+}
+
+func (d *driver) target(kind, name string) target {
+	return target{kind: d.kind(kind), namespace: "default", name: name, manager: "test"}
+}
+
+func (d *driver) create(kind string, obj apiserver.Object) apiserver.Object {
+	d.t.Helper()
+	obj.SetNamespace("default")
+	return d.must(d.target(kind, obj.GetName()).create(obj))
+}
+
+func (d *driver) patch(kind, name, merge string) apiserver.Object {
+	d.t.Helper()
+	return d.must(d.target(kind, name).patch(types.MergePatchType, []byte(merge)))
+}
+
+func (d *driver) patchStatus(kind, name, merge string) {
+	d.t.Helper()
+	d.must(d.target(kind, name).patchStatus(types.MergePatchType, []byte(merge)))
+}
+
+func (d *driver) delete(kind, name string, policy metav1.DeletionPropagation) {
+	d.t.Helper()
+	var options metav1.DeleteOptions
+	if policy != "" {
+		options.PropagationPolicy = &policy
+	}
+	d.must(d.target(kind, name).delete(options))
+}
+
+func (d *driver) get(kind, name string) apiserver.Object {
+	return d.server.Get(d.kind(kind), "default", name)
+}
+
+func (d *driver) names(kind string) []string {
+	var names []string
+	for _, obj := range d.server.List(d.kind(kind), "default") {
+		names = append(names, obj.GetName())
+	}
+	return names
+}
+
+// writes returns the calls of an actor but its reads, and forgets all calls.
+func (d *driver) writes(actor string) []string {
+	var writes []string
+	for _, call := range d.calls {
+		if rest, ok := strings.CutPrefix(call, actor+" "); ok && !strings.HasPrefix(rest, "Get ") {
+			writes = append(writes, rest)
+		}
+	}
+	d.calls = nil
+	return writes
+}
+
+// driverEnv is the environment of one racer.
+type driverEnv struct {
+	d         *driver
+	name      string
+	informers []*driverInformer
+	queues    []*driverQueue
+	timers    []*driverTimer
+}
+
+var _ sim.RacerEnv = (*driverEnv)(nil)
+
+func (e *driverEnv) Now() time.Time { return e.d.now }
+
+func (e *driverEnv) Kind(name string) *apiserver.Kind { return e.d.kind(name) }
+
+func (e *driverEnv) Kinds() []*apiserver.Kind { return e.d.server.Kinds().All() }
+
+func (e *driverEnv) Log(message string) { e.d.logs = append(e.d.logs, e.name+": "+message) }
+
+type driverInformer struct {
+	d      *driver
+	view   *cache.View
+	handle func(cache.Delta)
+	held   bool
+}
+
+func (e *driverEnv) Informer(kind *apiserver.Kind, handle func(cache.Delta)) *cache.View {
+	view := cache.New(e.d.server, kind, cache.Selector{})
+	e.informers = append(e.informers, &driverInformer{d: e.d, view: view, handle: handle})
+	return view
+}
+
+// hold stops the racer's informer on a kind, or lets it go on.
+func (e *driverEnv) hold(kind string, held bool) {
+	for _, informer := range e.informers {
+		if informer.view.Kind().Kind == kind {
+			informer.held = held
+		}
+	}
+}
+
+func (i *driverInformer) deliver(delta cache.Delta) {
+	i.d.see(delta.Object)
+	i.d.see(delta.Old)
+	if i.handle != nil {
+		i.handle(delta)
+	}
+}
+
+type driverTimer struct {
+	at    time.Time
+	since int
+	f     func()
+}
+
+func (e *driverEnv) After(_ string, d time.Duration, f func()) (stop func()) {
+	timer := &driverTimer{e.d.now.Add(d), e.d.stamp(), f}
+	e.timers = append(e.timers, timer)
+	return func() { e.remove(timer) }
+}
+
+func (e *driverEnv) remove(timer *driverTimer) {
+	e.timers = slices.DeleteFunc(e.timers, func(t *driverTimer) bool { return t == timer })
+}
+
+func (e *driverEnv) fire(timer *driverTimer) {
+	e.remove(timer)
+	timer.f()
+}
+
+type queued struct {
+	key   string
+	since int
+	at    time.Time
+}
+
+type driverQueue struct {
+	env      *driverEnv
+	workers  int
+	begin    func(string) sim.Task
+	ready    []queued
+	waiting  []queued
+	again    map[string]bool // added while being processed
+	working  []*driverWorker
+	failures map[string]int
+}
+
+func (e *driverEnv) Queue(_ string, workers int, begin func(string) sim.Task) sim.RacerQueue {
+	q := &driverQueue{env: e, workers: workers, begin: begin, again: map[string]bool{}, failures: map[string]int{}}
+	e.queues = append(e.queues, q)
+	return q
+}
+
+func (q *driverQueue) Add(key string) {
+	if q.busy(key) {
+		q.again[key] = true
+		return
+	}
+	if !slices.ContainsFunc(q.ready, func(i queued) bool { return i.key == key }) {
+		q.ready = append(q.ready, queued{key: key, since: q.env.d.stamp()})
+	}
+}
+
+func (q *driverQueue) AddAfter(key string, d time.Duration) {
+	q.waiting = append(q.waiting, queued{key: key, at: q.env.d.now.Add(d)})
+}
+
+func (q *driverQueue) busy(key string) bool {
+	return slices.ContainsFunc(q.working, func(w *driverWorker) bool { return w.key == key })
+}
+
+func (q *driverQueue) promote() {
+	for _, item := range q.waiting {
+		if !item.at.After(q.env.d.now) {
+			q.Add(item.key)
+		}
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(i queued) bool { return !i.at.After(q.env.d.now) })
+}
+
+func (q *driverQueue) next() int {
+	if len(q.ready) == 0 || len(q.working) == q.workers {
+		return -1
+	}
+	return 0
+}
+
+func (q *driverQueue) dequeue(at int) {
+	w := &driverWorker{queue: q, key: q.ready[at].key}
+	q.ready = slices.Delete(q.ready, at, at+1)
+	q.working = append(q.working, w)
+	w.task = q.begin(w.key)
+	w.act(w.task.Next(nil))
+}
+
+type driverWorker struct {
+	queue *driverQueue
+	key   string
+	task  sim.Task
+	call  *apiserver.Request
+	since int
+}
+
+func (w *driverWorker) do() {
+	call := w.call
+	w.call = nil
+	w.act(w.task.Next(w.queue.env.d.do(w.queue.env.name, call)))
+}
+
+func (w *driverWorker) act(action sim.Action) {
+	q := w.queue
+	d := q.env.d
+	request, wait, err := action.Parts()
+	switch {
+	case request != nil:
+		w.call, w.since = request, d.stamp()
+	case wait > 0:
+		q.env.After("", wait, func() { w.act(w.task.Next(nil)) })
+	default:
+		q.working = slices.DeleteFunc(q.working, func(other *driverWorker) bool { return other == w })
+		if err != nil {
+			d.logs = append(d.logs, fmt.Sprintf("%s: %s: %v", q.env.name, w.key, err))
+			q.AddAfter(w.key, min(5*time.Millisecond<<min(q.failures[w.key], 20), 1000*time.Second))
+			q.failures[w.key]++
+		} else {
+			delete(q.failures, w.key)
+		}
+		if q.again[w.key] {
+			delete(q.again, w.key)
+			q.Add(w.key)
+		}
+	}
+}
+
+// driverVerb keeps the verbs of tests short.
+const (
+	verbCreate = schedule.Create
+	verbUpdate = schedule.Update
+	verbDelete = schedule.Delete
+)

@@ -1,0 +1,518 @@
+package racer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+)
+
+// GarbageCollectorOptions configures a [GarbageCollector].
+type GarbageCollectorOptions struct {
+	// Delay is how long an object waits, in virtual time, before the collector looks at it; zero means not at all. A
+	// busy collector on a large cluster takes seconds to minutes. A deletion that cascades waits at every level.
+	Delay time.Duration
+	// Workers is how many objects are looked at at a time; zero means 20, the default of --concurrent-gc-syncs.
+	Workers int
+}
+
+// GarbageCollector plays kube-controller-manager's garbage collector (pkg/controller/garbagecollector, v1.36.3). It has
+// an informer on every kind but Event, builds a graph of owners and dependents from what they deliver, and checks each
+// suspect with live reads before it deletes, patches or orphans.
+type GarbageCollector struct {
+	options  GarbageCollectorOptions
+	env      sim.RacerEnv
+	toDelete sim.RacerQueue
+	toOrphan sim.RacerQueue
+	graph    graph
+}
+
+// NewGarbageCollector returns the collector for one run.
+func NewGarbageCollector(options GarbageCollectorOptions) *GarbageCollector {
+	options.Workers = cmp.Or(options.Workers, 20)
+	return &GarbageCollector{options: options}
+}
+
+// Start implements [sim.Racer].
+func (g *GarbageCollector) Start(env sim.RacerEnv) {
+	g.env = env
+	g.graph = newGraph(g)
+	g.toDelete = env.Queue("attempt-to-delete", g.options.Workers, func(key string) sim.Task {
+		return &deleteAttempt{gc: g, node: g.graph.byKey[key]}
+	})
+	g.toOrphan = env.Queue("attempt-to-orphan", g.options.Workers, func(key string) sim.Task {
+		return &orphanAttempt{gc: g, node: g.graph.byKey[key]}
+	})
+	// Custom resources own workloads and these own pods: from the end of the table on, the initial lists show most
+	// owners before their dependents, which saves a live read for each.
+	for _, kind := range slices.Backward(env.Kinds()) {
+		if kind.GroupVersionKind.Kind != "Event" {
+			env.Informer(kind, g.graph.handler(kind).handle)
+		}
+	}
+}
+
+func (g *GarbageCollector) suspect(n *node) { g.add(g.toDelete, n) }
+
+func (g *GarbageCollector) orphan(n *node) { g.add(g.toOrphan, n) }
+
+func (g *GarbageCollector) add(queue sim.RacerQueue, n *node) {
+	if g.options.Delay > 0 {
+		queue.AddAfter(n.key, g.options.Delay)
+		return
+	}
+	queue.Add(n.key)
+}
+
+// kindOf finds the kind that an owner reference names, or nil.
+func (g *GarbageCollector) kindOf(apiVersion, kind string) *apiserver.Kind {
+	for _, k := range g.env.Kinds() {
+		if k.GroupVersionKind.Kind == kind && k.GroupVersion().String() == apiVersion {
+			return k
+		}
+	}
+	return nil
+}
+
+// target returns the object behind a node for calls, or an error if the server has no such kind.
+func (g *GarbageCollector) target(id identity) (target, error) {
+	kind := g.kindOf(id.apiVersion, id.kind)
+	if kind == nil {
+		return target{}, fmt.Errorf("%s: unable to get REST mapping for %s/%s", id, id.apiVersion, id.kind)
+	}
+	t := target{kind: kind, namespace: id.namespace, name: id.name, manager: managerControllers}
+	if !kind.Namespaced {
+		t.namespace = ""
+	}
+	return t, nil
+}
+
+var (
+	errUnobserved    = errors.New("item has not been observed via an informer yet")
+	errOwnersChanged = errors.New("its owners changed since they were read")
+)
+
+// attemptStep is what an attempt waits for the answer to.
+type attemptStep uint8
+
+const (
+	attemptBegin      attemptStep = iota
+	attemptItem                   // a live read of the item
+	attemptOwner                  // of one of its owners
+	attemptPatch                  // a strategic patch of its owners
+	attemptMergePatch             // the same as a merge patch, where a strategic one is not supported
+	attemptUnblock                // the same for references that must not block
+	attemptDelete
+	attemptReread // a live read after a conflict
+	attemptRetry  // a delete without the revision
+	attemptFinalize
+)
+
+// deleteAttempt looks at one suspect: GET it, GET its owners, then patch or delete it, or do nothing.
+type deleteAttempt struct {
+	gc   *GarbageCollector
+	node *node
+	step attemptStep
+
+	target   target
+	latest   apiserver.Object
+	refs     []metav1.OwnerReference
+	next     int
+	solid    int
+	dangling []types.UID
+	waiting  []types.UID
+	policy   metav1.DeletionPropagation
+	finalize *finalizerRemoval
+}
+
+// Next implements [sim.Task].
+func (a *deleteAttempt) Next(resp *apiserver.Response) sim.Action {
+	switch a.step {
+	case attemptBegin:
+		return a.begin()
+	case attemptItem:
+		return a.itemRead(resp)
+	case attemptOwner:
+		return a.ownerRead(resp)
+	case attemptPatch:
+		if err := failure(resp); apierrors.IsUnsupportedMediaType(err) {
+			return a.mergePatch(attemptMergePatch, without(a.latest.GetOwnerReferences(), a.dropped()))
+		}
+		return a.over(failure(resp))
+	case attemptUnblock:
+		return a.unblockAnswered(resp)
+	case attemptDelete, attemptReread, attemptRetry:
+		return a.deleteAnswered(resp)
+	case attemptFinalize:
+		if action, yield := a.finalize.run(resp); yield {
+			return action
+		}
+		return a.over(a.finalize.err)
+	default:
+		return a.over(failure(resp))
+	}
+}
+
+func (a *deleteAttempt) call(step attemptStep, request *apiserver.Request) sim.Action {
+	a.step = step
+	return sim.Call(request)
+}
+
+// over ends the attempt. A node that is only virtual stays suspect until an informer shows it, or a read shows that it
+// does not exist.
+func (a *deleteAttempt) over(err error) sim.Action {
+	switch {
+	case err != nil:
+		return sim.Fail(fmt.Errorf("error syncing item %s: %w", a.node.identity, err))
+	case a.node.virtual:
+		return sim.Fail(errUnobserved)
+	default:
+		return sim.Done()
+	}
+}
+
+func (a *deleteAttempt) begin() sim.Action {
+	if a.node == nil || a.gc.graph.byUID[a.node.uid] != a.node {
+		return sim.Done() // it has left the graph since it was queued
+	}
+	if a.node.beingDeleted && !a.node.deletingDependents {
+		return a.over(nil)
+	}
+	t, err := a.gc.target(a.node.identity)
+	if err != nil {
+		return a.over(err)
+	}
+	a.target = t
+	return a.call(attemptItem, t.get())
+}
+
+func (a *deleteAttempt) itemRead(resp *apiserver.Response) sim.Action {
+	err := failure(resp)
+	if apierrors.IsNotFound(err) || err == nil && resp.Object.GetUID() != a.node.uid {
+		a.gc.graph.virtualDelete(a.node.identity)
+		return sim.Done()
+	}
+	if err != nil {
+		return a.over(err)
+	}
+	a.latest = resp.Object
+	if a.node.deletingDependents {
+		return a.deletingDependents()
+	}
+	a.refs = a.latest.GetOwnerReferences()
+	if len(a.refs) == 0 {
+		return a.over(nil)
+	}
+	return a.readOwners()
+}
+
+// deletingDependents releases a node that is deleted in the foreground once no observed dependent blocks it.
+func (a *deleteAttempt) deletingDependents() sim.Action {
+	blocking := a.node.blockingDependents()
+	for _, dependent := range blocking {
+		if !dependent.deletingDependents {
+			a.gc.suspect(dependent)
+		}
+	}
+	if len(blocking) > 0 {
+		return a.over(nil)
+	}
+	a.step = attemptFinalize
+	a.finalize = &finalizerRemoval{target: a.target, finalizer: metav1.FinalizerDeleteDependents}
+	return a.Next(nil)
+}
+
+// readOwners asks for the next owner that is not known to be absent, and decides after the last.
+func (a *deleteAttempt) readOwners() sim.Action {
+	for ; a.next < len(a.refs); a.next++ {
+		ref := &a.refs[a.next]
+		if a.gc.graph.knownAbsent(ref, a.node.namespace) {
+			a.dangling = append(a.dangling, ref.UID)
+			continue
+		}
+		owner, err := a.gc.target(identityOf(ref, a.node.namespace))
+		if err != nil {
+			return a.over(err)
+		}
+		if owner.kind.Namespaced && a.node.namespace == "" {
+			return sim.Done() // a cluster-scoped object cannot have a namespaced owner, and no retry helps
+		}
+		return a.call(attemptOwner, owner.get())
+	}
+	return a.decide()
+}
+
+func (a *deleteAttempt) ownerRead(resp *apiserver.Response) sim.Action {
+	ref := &a.refs[a.next]
+	err := failure(resp)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && resp.Object.GetUID() != ref.UID:
+		a.gc.graph.markAbsent(ref, a.node.namespace)
+		a.dangling = append(a.dangling, ref.UID)
+	case err != nil:
+		return a.over(err)
+	case resp.Object.GetDeletionTimestamp() != nil && hasFinalizer(resp.Object, metav1.FinalizerDeleteDependents):
+		a.waiting = append(a.waiting, ref.UID)
+	default:
+		a.solid++
+	}
+	a.next++
+	return a.readOwners()
+}
+
+// dropped returns the owners whose references must go: waiting ones too, or they would wait for ever.
+func (a *deleteAttempt) dropped() []types.UID { return slices.Concat(a.dangling, a.waiting) }
+
+func (a *deleteAttempt) decide() sim.Action {
+	switch {
+	case a.solid > 0 && len(a.dropped()) == 0:
+		return a.over(nil)
+	case a.solid > 0:
+		return a.call(attemptPatch,
+			a.target.patch(types.StrategicMergePatchType, releasePatch(a.node.uid, a.dropped()...)))
+	case len(a.waiting) > 0 && len(a.node.dependents) > 0:
+		a.policy = metav1.DeletePropagationForeground
+		if slices.ContainsFunc(a.node.sortedDependents(), func(d *node) bool { return d.deletingDependents }) {
+			// An owner and a dependent both wait: there may be a cycle, which must not block itself.
+			return a.call(attemptUnblock,
+				a.target.patch(types.StrategicMergePatchType, unblockPatch(a.node.uid, a.node.owners)))
+		}
+	case hasFinalizer(a.latest, metav1.FinalizerOrphanDependents):
+		a.policy = metav1.DeletePropagationOrphan
+	case hasFinalizer(a.latest, metav1.FinalizerDeleteDependents):
+		a.policy = metav1.DeletePropagationForeground
+	default:
+		a.policy = metav1.DeletePropagationBackground
+	}
+	return a.delete(attemptDelete, a.latest.GetResourceVersion())
+}
+
+func (a *deleteAttempt) unblockAnswered(resp *apiserver.Response) sim.Action {
+	err := failure(resp)
+	if apierrors.IsUnsupportedMediaType(err) {
+		refs := slices.Clone(a.latest.GetOwnerReferences())
+		for i := range refs {
+			refs[i] = unblocked(refs[i])
+		}
+		return a.mergePatch(attemptUnblock, refs)
+	}
+	if err != nil {
+		return a.over(err)
+	}
+	return a.delete(attemptDelete, a.latest.GetResourceVersion())
+}
+
+// mergePatch replaces the owner references of a custom resource, which knows no strategic patch, at the revision read.
+func (a *deleteAttempt) mergePatch(step attemptStep, refs []metav1.OwnerReference) sim.Action {
+	return a.call(step, a.target.patch(types.MergePatchType, ownersMergePatch(a.latest.GetResourceVersion(), refs)))
+}
+
+// delete asks for the item's deletion if it still is what was read; an empty revision only checks that it is the item.
+func (a *deleteAttempt) delete(step attemptStep, revision string) sim.Action {
+	uid := a.node.uid
+	preconditions := &metav1.Preconditions{UID: &uid}
+	if revision != "" {
+		preconditions.ResourceVersion = &revision
+	}
+	policy := a.policy
+	return a.call(step, a.target.delete(metav1.DeleteOptions{Preconditions: preconditions, PropagationPolicy: &policy}))
+}
+
+// deleteAnswered tries once more, without the revision, if the item changed but has the same owners: fast writers must
+// not starve the collector.
+func (a *deleteAttempt) deleteAnswered(resp *apiserver.Response) sim.Action {
+	err := failure(resp)
+	switch {
+	case apierrors.IsNotFound(err):
+		a.gc.graph.virtualDelete(a.node.identity)
+		return sim.Done()
+	case a.step == attemptReread && err == nil:
+		if resp.Object.GetUID() != a.node.uid ||
+			!reflect.DeepEqual(resp.Object.GetOwnerReferences(), a.latest.GetOwnerReferences()) {
+			return a.over(errOwnersChanged)
+		}
+		return a.delete(attemptRetry, "")
+	case a.step == attemptDelete && apierrors.IsConflict(err):
+		return a.call(attemptReread, a.target.get())
+	default:
+		return a.over(err)
+	}
+}
+
+// orphanAttempt strips the references of all dependents of an owner, and then its finalizer.
+type orphanAttempt struct {
+	gc         *GarbageCollector
+	node       *node
+	step       attemptStep
+	dependents []*node
+	next       int
+	target     target
+	errs       []error
+	finalize   *finalizerRemoval
+}
+
+// Next implements [sim.Task]. The real collector patches the dependents concurrently; here they come in order.
+func (a *orphanAttempt) Next(resp *apiserver.Response) sim.Action {
+	switch a.step {
+	case attemptBegin:
+		if a.node == nil {
+			return sim.Done()
+		}
+		a.dependents = a.node.sortedDependents()
+	case attemptPatch, attemptMergePatch:
+		err := failure(resp)
+		if a.step == attemptPatch && apierrors.IsUnsupportedMediaType(err) {
+			return a.mergePatch()
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			a.errs = append(a.errs, fmt.Errorf("orphaning %s failed, %w", a.dependents[a.next].identity, err))
+		}
+		a.next++
+	case attemptItem:
+		return a.itemRead(resp)
+	case attemptFinalize:
+		return a.removeFinalizer(resp)
+	}
+	return a.patchNext()
+}
+
+func (a *orphanAttempt) call(step attemptStep, request *apiserver.Request) sim.Action {
+	a.step = step
+	return sim.Call(request)
+}
+
+func (a *orphanAttempt) patchNext() sim.Action {
+	for ; a.next < len(a.dependents); a.next++ {
+		dependent := a.dependents[a.next]
+		t, err := a.gc.target(dependent.identity)
+		if err == nil {
+			a.target = t
+			return a.call(attemptPatch,
+				t.patch(types.StrategicMergePatchType, releasePatch(dependent.uid, a.node.uid)))
+		}
+		a.errs = append(a.errs, err)
+	}
+	if err := utilerrors.NewAggregate(a.errs); err != nil {
+		return sim.Fail(fmt.Errorf("failed to orphan dependents of owner %s: %w", a.node.identity, err))
+	}
+	t, err := a.gc.target(a.node.identity)
+	if err != nil {
+		return sim.Fail(err)
+	}
+	a.finalize = &finalizerRemoval{target: t, finalizer: metav1.FinalizerOrphanDependents}
+	return a.removeFinalizer(nil)
+}
+
+// mergePatch reads a custom resource, which knows no strategic patch, to patch its owners as it is then.
+func (a *orphanAttempt) mergePatch() sim.Action { return a.call(attemptItem, a.target.get()) }
+
+func (a *orphanAttempt) itemRead(resp *apiserver.Response) sim.Action {
+	if err := failure(resp); err != nil {
+		if !apierrors.IsNotFound(err) {
+			a.errs = append(a.errs, err)
+		}
+		a.next++
+		return a.patchNext()
+	}
+	refs := without(resp.Object.GetOwnerReferences(), []types.UID{a.node.uid})
+	return a.call(attemptMergePatch,
+		a.target.patch(types.MergePatchType, ownersMergePatch(resp.Object.GetResourceVersion(), refs)))
+}
+
+func (a *orphanAttempt) removeFinalizer(resp *apiserver.Response) sim.Action {
+	a.step = attemptFinalize
+	if action, yield := a.finalize.run(resp); yield {
+		return action
+	}
+	if a.finalize.err != nil {
+		return sim.Fail(a.finalize.err)
+	}
+	return sim.Done()
+}
+
+// finalizerRemoval takes one of the collector's finalizers off an owner: GET, then a merge patch at the revision read,
+// again on a conflict. It goes by the owner's name alone.
+type finalizerRemoval struct {
+	target    target
+	finalizer string
+	state     removal
+	failed    int
+	err       error
+}
+
+// removal is where a finalizerRemoval stands.
+type removal uint8
+
+const (
+	removalRead removal = iota
+	removalReading
+	removalPatching
+)
+
+// run returns true with an action to take, or false when the removal is over.
+func (f *finalizerRemoval) run(resp *apiserver.Response) (sim.Action, bool) {
+	switch f.state {
+	case removalReading:
+		err := failure(resp)
+		if apierrors.IsNotFound(err) {
+			return sim.Action{}, false
+		}
+		if err != nil {
+			f.err = fmt.Errorf("cannot finalize owner %s: %w", f.target.name, err)
+			return sim.Action{}, false
+		}
+		return f.patch(resp.Object)
+	case removalPatching:
+		f.err = failure(resp)
+		if !apierrors.IsConflict(f.err) {
+			return sim.Action{}, false
+		}
+		f.failed++
+		pause, again := defaultBackoff.after(f.failed)
+		if !again {
+			return sim.Action{}, false
+		}
+		f.state, f.err = removalRead, nil
+		return sim.Wait(pause), true
+	default:
+		f.state = removalReading
+		return sim.Call(f.target.get()), true
+	}
+}
+
+func (f *finalizerRemoval) patch(owner apiserver.Object) (sim.Action, bool) {
+	if !hasFinalizer(owner, f.finalizer) {
+		return sim.Action{}, false
+	}
+	rest := slices.DeleteFunc(slices.Clone(owner.GetFinalizers()), func(s string) bool { return s == f.finalizer })
+	f.state = removalPatching
+	patch := metadataPatch(map[string]any{"resourceVersion": owner.GetResourceVersion(), "finalizers": rest})
+	return sim.Call(f.target.patch(types.MergePatchType, patch)), true
+}
+
+func ownersMergePatch(revision string, refs []metav1.OwnerReference) []byte {
+	return metadataPatch(map[string]any{"resourceVersion": revision, "ownerReferences": refs})
+}
+
+func metadataPatch(metadata map[string]any) []byte {
+	data, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		panic(err) // strings and references always encode
+	}
+	return data
+}
+
+func hasFinalizer(obj metav1.Object, finalizer string) bool {
+	return slices.Contains(obj.GetFinalizers(), finalizer)
+}

@@ -1,0 +1,79 @@
+package racer
+
+import (
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ownersPatch is a strategic merge patch of ownerReferences; the UID makes it miss a successor of the same name.
+type ownersPatch struct {
+	Metadata struct {
+		UID             types.UID `json:"uid"`
+		OwnerReferences []any     `json:"ownerReferences"`
+	} `json:"metadata"`
+}
+
+// droppedOwner takes an owner reference out of the list by its merge key.
+type droppedOwner struct {
+	Patch string    `json:"$patch"`
+	UID   types.UID `json:"uid"`
+}
+
+func (p *ownersPatch) encode() []byte {
+	data, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // a struct of strings always encodes
+	}
+	return data
+}
+
+// adoptPatch adds a controller reference to the object with the given UID.
+func adoptPatch(uid types.UID, owner metav1.OwnerReference) []byte {
+	var patch ownersPatch
+	patch.Metadata.UID = uid
+	patch.Metadata.OwnerReferences = []any{owner}
+	return patch.encode()
+}
+
+// releasePatch takes owners off the object with the given UID.
+func releasePatch(uid types.UID, owners ...types.UID) []byte {
+	var patch ownersPatch
+	patch.Metadata.UID = uid
+	for _, owner := range owners {
+		patch.Metadata.OwnerReferences = append(patch.Metadata.OwnerReferences, droppedOwner{Patch: "delete", UID: owner})
+	}
+	return patch.encode()
+}
+
+// unblockPatch stops the references of an object from blocking the deletion of its owners.
+func unblockPatch(uid types.UID, owners []metav1.OwnerReference) []byte {
+	var patch ownersPatch
+	patch.Metadata.UID = uid
+	for _, owner := range owners {
+		if blocks(&owner) {
+			patch.Metadata.OwnerReferences = append(patch.Metadata.OwnerReferences, unblocked(owner))
+		}
+	}
+	return patch.encode()
+}
+
+// unblocked returns a copy of a reference that does not block its owner's deletion.
+func unblocked(ref metav1.OwnerReference) metav1.OwnerReference {
+	no := false
+	ref.BlockOwnerDeletion = &no
+	return ref
+}
+
+func blocks(ref *metav1.OwnerReference) bool {
+	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+}
+
+// without returns the references to all but the given owners.
+func without(refs []metav1.OwnerReference, owners []types.UID) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool {
+		return slices.Contains(owners, ref.UID)
+	})
+}

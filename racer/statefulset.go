@@ -1,0 +1,240 @@
+package racer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/cache"
+)
+
+// StatefulSetControllerOptions configures a [StatefulSetController]. The zero value plays Kubernetes 1.36 with its
+// defaults.
+type StatefulSetControllerOptions struct {
+	// Version is the minor version of Kubernetes whose controller is played; empty means [apiserver.V136]. Under
+	// [apiserver.V137] currentRevision follows updateRevision for every update strategy (kubernetes PR 136833), and
+	// maxUnavailable is honoured.
+	Version apiserver.Version
+	// Workers is how many sets are synced at a time; zero means 5, the default of --concurrent-statefulset-syncs.
+	Workers int
+}
+
+// StatefulSetController plays kube-controller-manager's StatefulSet controller (pkg/controller/statefulset, v1.36.3):
+// four informers, a rate-limited queue, and one API call a step.
+//
+// It reads nothing but its caches (and, before it adopts, the live set), so it acts on whatever they hold. From 1.36 on
+// it refuses to sync before they hold its own creates and updates; deletes and ControllerRevisions are not tracked.
+type StatefulSetController struct {
+	options StatefulSetControllerOptions
+	env     sim.RacerEnv
+	queue   sim.RacerQueue
+
+	podKind, setKind, claimKind, revisionKind *apiserver.Kind
+	pods, sets, claims, revisions             *cache.View
+
+	// written holds, for each set, the newest revisions the controller got back from its own writes.
+	written map[types.NamespacedName]writes
+	// recorded memoises the revision data of a set's template: it changes with the generation only.
+	recorded map[types.UID]recordedTemplate
+}
+
+// writes are the revisions of a controller's last own writes on behalf of one set; zero where there was none.
+type writes struct {
+	uid                types.UID
+	pods, sets, claims int64
+}
+
+type recordedTemplate struct {
+	generation int64
+	data       []byte
+}
+
+// NewStatefulSetController returns the controller for one run.
+func NewStatefulSetController(options StatefulSetControllerOptions) *StatefulSetController {
+	options.Version = cmp.Or(options.Version, apiserver.V136)
+	options.Workers = cmp.Or(options.Workers, 5)
+	return &StatefulSetController{
+		options:  options,
+		written:  map[types.NamespacedName]writes{},
+		recorded: map[types.UID]recordedTemplate{},
+	}
+}
+
+// Start implements [sim.Racer]. PersistentVolumeClaims and ControllerRevisions have informers without handlers: a
+// change to one wakes nobody.
+func (c *StatefulSetController) Start(env sim.RacerEnv) {
+	c.env = env
+	c.podKind, c.setKind = env.Kind("Pod"), env.Kind("StatefulSet")
+	c.claimKind, c.revisionKind = env.Kind("PersistentVolumeClaim"), env.Kind("ControllerRevision")
+	c.queue = env.Queue("statefulset", c.options.Workers, c.begin)
+	c.pods = env.Informer(c.podKind, c.handlePod)
+	c.sets = env.Informer(c.setKind, c.handleSet)
+	c.claims = env.Informer(c.claimKind, nil)
+	c.revisions = env.Informer(c.revisionKind, nil)
+}
+
+func (c *StatefulSetController) begin(key string) sim.Task {
+	namespace, name, _ := strings.Cut(key, "/")
+	return &setSync{c: c, key: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+func (c *StatefulSetController) enqueue(set metav1.Object) {
+	c.queue.Add(key(set.GetNamespace(), set.GetName()))
+}
+
+func (c *StatefulSetController) handleSet(d cache.Delta) {
+	if d.Type == apiserver.Deleted {
+		delete(c.recorded, d.Object.GetUID())
+	}
+	c.enqueue(d.Object)
+}
+
+func (c *StatefulSetController) handlePod(d cache.Delta) {
+	pod := d.Object.(*corev1.Pod)
+	switch {
+	case d.Type == apiserver.Deleted, d.Type == apiserver.Added && pod.DeletionTimestamp != nil:
+		c.podGone(pod)
+	case d.Type == apiserver.Added:
+		c.podAdded(pod)
+	default:
+		c.podUpdated(d.Old.(*corev1.Pod), pod)
+	}
+}
+
+func (c *StatefulSetController) podGone(pod *corev1.Pod) {
+	if set := c.resolve(pod.Namespace, metav1.GetControllerOfNoCopy(pod)); set != nil {
+		c.enqueue(set)
+	}
+}
+
+func (c *StatefulSetController) podAdded(pod *corev1.Pod) {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		if set := c.resolve(pod.Namespace, ref); set != nil {
+			c.enqueue(set)
+		}
+		return
+	}
+	c.enqueueMatching(pod)
+}
+
+func (c *StatefulSetController) podUpdated(old, pod *corev1.Pod) {
+	if old.ResourceVersion == pod.ResourceVersion {
+		return
+	}
+	oldRef, ref := metav1.GetControllerOfNoCopy(old), metav1.GetControllerOfNoCopy(pod)
+	refChanged := !sameRef(oldRef, ref)
+	if refChanged && oldRef != nil {
+		if set := c.resolve(pod.Namespace, oldRef); set != nil {
+			c.enqueue(set)
+		}
+	}
+	if ref != nil {
+		set := c.resolve(pod.Namespace, ref)
+		if set == nil {
+			return
+		}
+		c.enqueue(set)
+		if set.Spec.MinReadySeconds > 0 && !podReady(old) && podReady(pod) {
+			c.queue.AddAfter(key(set.Namespace, set.Name), time.Duration(set.Spec.MinReadySeconds)*time.Second)
+		}
+		return
+	}
+	if refChanged || !maps.Equal(old.Labels, pod.Labels) {
+		c.enqueueMatching(pod)
+	}
+}
+
+// resolve returns the cached set a controller reference points to, or nil if there is none with that name and UID.
+func (c *StatefulSetController) resolve(namespace string, ref *metav1.OwnerReference) *appsv1.StatefulSet {
+	if ref == nil || ref.Kind != c.setKind.Kind {
+		return nil
+	}
+	set := c.cachedSet(types.NamespacedName{Namespace: namespace, Name: ref.Name})
+	if set == nil || set.UID != ref.UID {
+		return nil
+	}
+	return set
+}
+
+// enqueueMatching queues every set whose selector an orphan matches: one of them may adopt it.
+func (c *StatefulSetController) enqueueMatching(pod *corev1.Pod) {
+	for _, obj := range c.sets.List(pod.Namespace) {
+		set := obj.(*appsv1.StatefulSet)
+		selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+		if err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.Labels)) {
+			c.enqueue(set)
+		}
+	}
+}
+
+func (c *StatefulSetController) cachedSet(key types.NamespacedName) *appsv1.StatefulSet {
+	set, _ := c.sets.Get(key.Namespace, key.Name).(*appsv1.StatefulSet)
+	return set
+}
+
+func (c *StatefulSetController) cachedPod(namespace, name string) *corev1.Pod {
+	pod, _ := c.pods.Get(namespace, name).(*corev1.Pod)
+	return pod
+}
+
+func (c *StatefulSetController) cachedClaim(namespace, name string) *corev1.PersistentVolumeClaim {
+	claim, _ := c.claims.Get(namespace, name).(*corev1.PersistentVolumeClaim)
+	return claim
+}
+
+// ensureReady refuses a sync whose caches do not hold the controller's own writes yet (the feature gate
+// StaleControllerConsistencyStatefulSet, on by default in 1.36).
+func (c *StatefulSetController) ensureReady(key types.NamespacedName) error {
+	w := c.written[key]
+	for _, check := range []struct {
+		view    *cache.View
+		kind    *apiserver.Kind
+		written int64
+	}{{c.pods, c.podKind, w.pods}, {c.sets, c.setKind, w.sets}, {c.claims, c.claimKind, w.claims}} {
+		if read := check.view.Revision(); read < check.written {
+			return fmt.Errorf("read version: %d is not as new as written version: %d for group resource %s",
+				read, check.written, check.kind.GroupResource())
+		}
+	}
+	return nil
+}
+
+// wrote notes the revision of one of the controller's own writes. The writes for a predecessor of the same name are
+// forgotten.
+func (c *StatefulSetController) wrote(set *appsv1.StatefulSet, kind *apiserver.Kind, revision int64) {
+	key := types.NamespacedName{Namespace: set.Namespace, Name: set.Name}
+	w := c.written[key]
+	if w.uid != set.UID {
+		w = writes{uid: set.UID}
+	}
+	switch kind {
+	case c.podKind:
+		w.pods = max(w.pods, revision)
+	case c.setKind:
+		w.sets = max(w.sets, revision)
+	case c.claimKind:
+		w.claims = max(w.claims, revision)
+	}
+	c.written[key] = w
+}
+
+func (c *StatefulSetController) target(kind *apiserver.Kind, namespace, name string) target {
+	return target{kind: kind, namespace: namespace, name: name, manager: managerControllers}
+}
+
+func sameRef(a, b *metav1.OwnerReference) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion
+}

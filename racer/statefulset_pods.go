@@ -1,0 +1,325 @@
+package racer
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+)
+
+// maxBatch is the largest number of pods that a set with parallel pod management works on at a time.
+const maxBatch = 500
+
+// batch counts through a list of pods. A set with ordered pods stops at the first that must be waited for or fails. One
+// with parallel pods starts slowly, 1, 2, 4 and so on at a time, and stops after a batch in which one failed; the calls
+// of a batch, which the real controller makes concurrently, come one pod after the other here.
+type batch struct {
+	size, end int
+	errs      []error
+}
+
+// plan computes the first status and sorts the pods into replicas, present and planned, and condemned ones.
+func (s *setSync) plan() error {
+	collisions := s.collisions
+	s.status = appsv1.StatefulSetStatus{
+		ObservedGeneration: s.set.Generation,
+		CurrentRevision:    s.current.Name,
+		UpdateRevision:     s.update.Name,
+		CollisionCount:     &collisions,
+	}
+	now := s.c.env.Now()
+	countReplicas(&s.status, s.set.Spec.MinReadySeconds, now, s.pods)
+
+	start := startOrdinal(s.set)
+	s.replicas = make([]*corev1.Pod, *s.set.Spec.Replicas)
+	for _, pod := range s.pods {
+		ordinal := ordinalOf(pod)
+		switch {
+		case inRange(s.set, ordinal):
+			s.replicas[ordinal-start] = pod
+		case ordinal >= 0:
+			s.condemned = append(s.condemned, pod)
+		}
+	}
+	slices.SortStableFunc(s.condemned, func(a, b *corev1.Pod) int { return cmp.Compare(ordinalOf(b), ordinalOf(a)) })
+	for i := range s.replicas {
+		if s.replicas[i] == nil {
+			pod, err := s.newVersionedPod(start + i)
+			if err != nil {
+				return err
+			}
+			s.replicas[i] = pod
+		}
+	}
+	s.firstUnavailable = s.findUnavailable(now)
+	return nil
+}
+
+// findUnavailable returns the unavailable pod of the lowest ordinal, condemned ones last, or nil.
+func (s *setSync) findUnavailable(now time.Time) *corev1.Pod {
+	for _, pod := range s.replicas {
+		if unavailable(pod, s.set.Spec.MinReadySeconds, now) {
+			return pod
+		}
+	}
+	for _, pod := range slices.Backward(s.condemned) {
+		if unavailable(pod, s.set.Spec.MinReadySeconds, now) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// atCurrentRevision reports whether a missing pod comes back at the current revision rather than the update revision.
+// The partition counts for every type of update; without one, a rolling update keeps as many pods at the current
+// revision as the status says there are, so a pod that dies in mid-rollout comes back old.
+func atCurrentRevision(set *appsv1.StatefulSet, ordinal int) bool {
+	strategy := &set.Spec.UpdateStrategy
+	index := ordinal - startOrdinal(set)
+	if strategy.RollingUpdate != nil {
+		return index < partitionOf(set)
+	}
+	return strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && index < int(set.Status.CurrentReplicas)
+}
+
+func (s *setSync) newVersionedPod(ordinal int) (*corev1.Pod, error) {
+	revision := s.update
+	if atCurrentRevision(s.set, ordinal) {
+		revision = s.current
+	}
+	template := &s.set.Spec.Template
+	if revision != s.update {
+		recorded, err := templateOf(revision)
+		if err != nil {
+			return nil, err
+		}
+		template = recorded
+	}
+	return newPod(s.set, template, revision.Name, ordinal), nil
+}
+
+// recount computes the counters again, planned pods included: they count for nothing, as they have no phase.
+func (s *setSync) recount() {
+	countReplicas(&s.status, s.set.Spec.MinReadySeconds, s.c.env.Now(), s.replicas, s.condemned)
+}
+
+func (s *setSync) processReplicas(resp *apiserver.Response) (sim.Action, bool) {
+	return s.workThrough(resp, jobReplica, s.replicas, stageCondemnedClaims)
+}
+
+func (s *setSync) fixCondemnedClaims(resp *apiserver.Response) (sim.Action, bool) {
+	return s.workThrough(resp, jobClaims, s.condemned, stageCondemned)
+}
+
+func (s *setSync) processCondemned(resp *apiserver.Response) (sim.Action, bool) {
+	return s.workThrough(resp, jobCondemned, s.condemned, stageUpdate)
+}
+
+// workThrough does a job on each pod of a list, in the order and batches that the set's pod management asks for.
+func (s *setSync) workThrough(resp *apiserver.Response, j job, pods []*corev1.Pod, then stage) (sim.Action, bool) {
+	if s.work == nil {
+		s.batch = batch{size: 1, end: 1}
+	}
+	for {
+		if s.work == nil {
+			if s.next == len(pods) {
+				return s.enter(then)
+			}
+			s.work = &podWork{sync: s, job: j, pod: pods[s.next]}
+		}
+		action, yield := s.work.run(resp)
+		if yield {
+			return action, true
+		}
+		resp = nil
+		exit, err := s.work.exit, s.work.err
+		s.work = nil
+		s.next++
+		if s.stop(exit, err, len(pods)) {
+			s.recount()
+			return s.enter(stageStatus)
+		}
+	}
+}
+
+// stop takes the outcome of the work on one pod and reports whether the sync must not go on to the next.
+func (s *setSync) stop(exit bool, err error, pods int) bool {
+	if !burst(s.set) {
+		s.err = err
+		return exit || err != nil
+	}
+	if err != nil {
+		s.batch.errs = append(s.batch.errs, err)
+	}
+	if s.next < min(s.batch.end, pods) {
+		return false
+	}
+	s.batch.size = min(2*s.batch.size, maxBatch)
+	s.batch.end += s.batch.size
+	s.err = utilerrors.NewAggregate(s.batch.errs)
+	return s.err != nil
+}
+
+// updatePods deletes pods of an old revision, one at a time (up to maxUnavailable in 1.37).
+func (s *setSync) updatePods(resp *apiserver.Response) (sim.Action, bool) {
+	if resp == nil {
+		s.recount()
+		if s.set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+			return s.enter(stageStatus)
+		}
+		if s.victims, s.err = s.outdated(); s.err != nil {
+			return s.enter(stageStatus)
+		}
+	} else {
+		if err := failure(resp); err != nil && !apierrors.IsNotFound(err) {
+			s.err = err
+			return s.enter(stageStatus)
+		}
+		s.status.CurrentReplicas--
+		s.next++
+	}
+	if s.next == len(s.victims) {
+		return s.enter(stageStatus)
+	}
+	return sim.Call(s.podTarget(s.victims[s.next]).delete(metav1.DeleteOptions{})), true
+}
+
+// outdated returns the pods to delete for the update in this sync.
+func (s *setSync) outdated() ([]*corev1.Pod, error) {
+	if s.c.options.Version != apiserver.V136 {
+		return s.outdatedWithinBudget()
+	}
+	now := s.c.env.Now()
+	for i := len(s.replicas) - 1; i >= partitionOf(s.set); i-- {
+		pod := s.replicas[i]
+		if s.replaceable(pod) {
+			return []*corev1.Pod{pod}, nil
+		}
+		if unavailable(pod, s.set.Spec.MinReadySeconds, now) {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s *setSync) replaceable(pod *corev1.Pod) bool {
+	return podRevision(pod) != s.update.Name && !terminating(pod)
+}
+
+// outdatedWithinBudget is the choice of 1.37, where MaxUnavailableStatefulSet is on: from the highest ordinal down, as
+// many as maxUnavailable leaves. With parallel pod management, outdated pods that are down already go first, and are
+// not counted a second time.
+func (s *setSync) outdatedWithinBudget() ([]*corev1.Pod, error) {
+	budget, err := maxUnavailable(s.set)
+	if err != nil {
+		return nil, err
+	}
+	now, minReady := s.c.env.Now(), s.set.Spec.MinReadySeconds
+	for _, pod := range s.replicas {
+		if unavailable(pod, minReady, now) {
+			budget--
+		}
+	}
+	var victims, healthy []*corev1.Pod
+	for i := len(s.replicas) - 1; i >= partitionOf(s.set); i-- {
+		pod := s.replicas[i]
+		switch {
+		case !s.replaceable(pod):
+		case burst(s.set) && unavailable(pod, minReady, now):
+			victims = append(victims, pod)
+		default:
+			healthy = append(healthy, pod)
+		}
+	}
+	return append(victims, healthy[:max(0, min(budget, len(healthy)))]...), nil
+}
+
+// writeStatus puts the status, also after an error. A conflict is retried with the set as the cache has it at that
+// moment, but always with the status that was computed before.
+func (s *setSync) writeStatus(resp *apiserver.Response) (sim.Action, bool) {
+	switch {
+	case s.written == nil:
+		completeUpdate(s.set, &s.status, s.c.options.Version)
+		if !statusDiffers(s.set, &s.status) {
+			return s.enter(stageTruncate)
+		}
+		s.written = s.set
+	case resp != nil:
+		err := failure(resp)
+		if err == nil {
+			s.c.wrote(s.written, s.c.setKind, resp.Revision)
+			return s.enter(stageTruncate)
+		}
+		s.failed++
+		if cached := s.c.cachedSet(s.key); cached != nil {
+			s.written = cached
+		}
+		if pause, again := defaultRetry.after(s.failed); again && apierrors.IsConflict(err) {
+			return sim.Wait(pause), true
+		}
+		if s.err == nil {
+			s.err = err
+		}
+		return s.enter(stageTruncate)
+	}
+	body := *s.written
+	body.Status = s.status
+	return sim.Call(s.setTarget().updateStatus(&body)), true
+}
+
+// truncateHistory deletes the oldest revisions that nothing refers to, beyond the limit.
+func (s *setSync) truncateHistory(resp *apiserver.Response) (sim.Action, bool) {
+	if resp == nil {
+		s.history = s.expired()
+	} else {
+		if err := failure(resp); err != nil {
+			s.err = errors.Join(s.err, err)
+			return s.enter(stageEnd)
+		}
+		s.next++
+	}
+	if s.next == len(s.history) {
+		return s.enter(stageEnd)
+	}
+	return sim.Call(s.revisionTarget(s.history[s.next].Name).delete(metav1.DeleteOptions{})), true
+}
+
+func (s *setSync) expired() []*appsv1.ControllerRevision {
+	live := map[string]bool{}
+	for _, revision := range []*appsv1.ControllerRevision{s.current, s.update} {
+		if revision != nil {
+			live[revision.Name] = true
+		}
+	}
+	for _, pod := range s.pods {
+		live[podRevision(pod)] = true
+	}
+	unused := slices.DeleteFunc(slices.Clone(s.history), func(r *appsv1.ControllerRevision) bool { return live[r.Name] })
+	limit := s.set.Spec.RevisionHistoryLimit
+	if limit == nil || *limit < 0 || len(unused) <= int(*limit) {
+		return nil
+	}
+	return unused[:len(unused)-int(*limit)]
+}
+
+func (s *setSync) end(*apiserver.Response) (sim.Action, bool) {
+	if s.err != nil {
+		return sim.Fail(s.err), true
+	}
+	minReady := s.set.Spec.MinReadySeconds
+	if minReady > 0 && s.status.ReadyReplicas != s.status.AvailableReplicas {
+		if d, ok := nextAvailability(s.pods, minReady, s.c.env.Now()); ok {
+			s.c.queue.AddAfter(key(s.key.Namespace, s.key.Name), d)
+		}
+	}
+	return sim.Done(), true
+}

@@ -1,0 +1,417 @@
+package racer
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+)
+
+// setSync is one sync of one set. It walks through its stages in order; each stage returns true with an action that it
+// wants taken, and is called again with the response (nil after a pause), until it enters another stage.
+type setSync struct {
+	c     *StatefulSetController
+	key   types.NamespacedName
+	stage stage
+
+	// What the caches held when the sync began; immutable.
+	set      *appsv1.StatefulSet
+	selector labels.Selector
+
+	orphans    []*appsv1.ControllerRevision // revisions to adopt
+	candidates []*corev1.Pod                // pods to claim or not
+	next       int                          // the next of the list that the stage goes through
+	calling    call                         // what the stage waits for the answer to
+	mayAdopt   adoption
+	errs       []error
+
+	pods            []*corev1.Pod // the set's own
+	history         []*appsv1.ControllerRevision
+	current, update *appsv1.ControllerRevision
+	wanted          *appsv1.ControllerRevision // the revision being created or renumbered
+	collisions      int32
+	failed          int // tries of the present write that ended in a conflict
+
+	status           appsv1.StatefulSetStatus
+	replicas         []*corev1.Pod // by ordinal; missing ones are planned, with no phase
+	condemned        []*corev1.Pod // highest ordinal first
+	firstUnavailable *corev1.Pod
+	batch            batch
+	work             *podWork
+	victims          []*corev1.Pod // to be deleted for the update
+	written          *appsv1.StatefulSet
+	err              error // ends the sync, but only after the status is written
+}
+
+type stage uint8
+
+const (
+	stageBegin stage = iota
+	stageAdoptRevisions
+	stageClaimPods
+	stageRevisions
+	stageReplicas
+	stageCondemnedClaims
+	stageCondemned
+	stageUpdate
+	stageStatus
+	stageTruncate
+	stageEnd
+)
+
+// stages are the parts of a sync, by stage.
+var stages = [...]func(*setSync, *apiserver.Response) (sim.Action, bool){
+	stageBegin:           (*setSync).begin,
+	stageAdoptRevisions:  (*setSync).adoptRevisions,
+	stageClaimPods:       (*setSync).claimPods,
+	stageRevisions:       (*setSync).recordRevision,
+	stageReplicas:        (*setSync).processReplicas,
+	stageCondemnedClaims: (*setSync).fixCondemnedClaims,
+	stageCondemned:       (*setSync).processCondemned,
+	stageUpdate:          (*setSync).updatePods,
+	stageStatus:          (*setSync).writeStatus,
+	stageTruncate:        (*setSync).truncateHistory,
+	stageEnd:             (*setSync).end,
+}
+
+// call is the kind of request whose answer a stage waits for.
+type call uint8
+
+const (
+	callNone call = iota
+	callRecheck
+	callAdopt
+	callRelease
+	callCreate
+	callInspect
+	callRenumber
+)
+
+// adoption is what a live read of the set said about adopting orphans.
+type adoption struct {
+	checked bool
+	err     error
+}
+
+// Next implements [sim.Task].
+func (s *setSync) Next(resp *apiserver.Response) sim.Action {
+	for {
+		action, yield := stages[s.stage](s, resp)
+		if yield {
+			return action
+		}
+		resp = nil
+	}
+}
+
+func (s *setSync) enter(next stage) (sim.Action, bool) {
+	s.stage, s.next, s.calling, s.failed = next, 0, callNone, 0
+	return sim.Action{}, false
+}
+
+func (s *setSync) ask(what call, request *apiserver.Request) (sim.Action, bool) {
+	s.calling = what
+	return sim.Call(request), true
+}
+
+func (s *setSync) setTarget() target { return s.c.target(s.c.setKind, s.set.Namespace, s.set.Name) }
+
+func (s *setSync) podTarget(pod *corev1.Pod) target {
+	return s.c.target(s.c.podKind, pod.Namespace, pod.Name)
+}
+
+func (s *setSync) revisionTarget(name string) target {
+	return s.c.target(s.c.revisionKind, s.set.Namespace, name)
+}
+
+func (s *setSync) begin(*apiserver.Response) (sim.Action, bool) {
+	if err := s.c.ensureReady(s.key); err != nil {
+		return sim.Fail(err), true
+	}
+	s.set = s.c.cachedSet(s.key)
+	if s.set == nil {
+		delete(s.c.written, s.key)
+		return sim.Done(), true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.set.Spec.Selector)
+	if err != nil {
+		s.c.env.Log(fmt.Sprintf("StatefulSet %s: bad selector: %v", s.key, err))
+		return sim.Done(), true // a retry would not help
+	}
+	s.selector = selector
+	return s.enter(stageAdoptRevisions)
+}
+
+// recheck judges a live read of the set before adopting anything for it.
+func (s *setSync) recheck(resp *apiserver.Response) error {
+	if err := failure(resp); err != nil {
+		return err
+	}
+	live := resp.Object
+	if live.GetUID() != s.set.UID {
+		return fmt.Errorf("original StatefulSet %s is gone: got uid %s, wanted %s", s.key, live.GetUID(), s.set.UID)
+	}
+	if at := live.GetDeletionTimestamp(); at != nil {
+		return fmt.Errorf("StatefulSet %s has just been deleted at %s", s.key, at)
+	}
+	return nil
+}
+
+func (s *setSync) adoptRevisions(resp *apiserver.Response) (sim.Action, bool) {
+	switch s.calling {
+	case callNone:
+		for _, revision := range s.c.listRevisions(s.set, s.selector) {
+			if metav1.GetControllerOfNoCopy(revision) == nil {
+				s.orphans = append(s.orphans, revision)
+			}
+		}
+		if len(s.orphans) == 0 {
+			return s.enter(stageClaimPods)
+		}
+		return s.ask(callRecheck, s.setTarget().get())
+	case callRecheck:
+		if err := s.recheck(resp); err != nil {
+			return sim.Fail(fmt.Errorf("can't adopt ControllerRevisions: %w", err)), true
+		}
+	default:
+		if err := failure(resp); err != nil {
+			return sim.Fail(err), true
+		}
+		s.next++
+	}
+	if s.next == len(s.orphans) {
+		return s.enter(stageClaimPods)
+	}
+	orphan := s.orphans[s.next]
+	return s.ask(callAdopt, s.revisionTarget(orphan.Name).patch(types.StrategicMergePatchType, s.adoptPatch(orphan)))
+}
+
+func (s *setSync) adoptPatch(orphan metav1.Object) []byte {
+	return adoptPatch(orphan.GetUID(), *metav1.NewControllerRef(s.set, setGVK))
+}
+
+// claimPods decides which of the namespace's pods are the set's own. Any error ends the sync before it does anything
+// else, but not before every pod was looked at.
+func (s *setSync) claimPods(resp *apiserver.Response) (sim.Action, bool) {
+	if s.calling == callNone {
+		for _, obj := range s.c.pods.List(s.set.Namespace) {
+			s.candidates = append(s.candidates, obj.(*corev1.Pod))
+		}
+	} else {
+		s.claimAnswered(resp)
+	}
+	for ; s.next < len(s.candidates); s.next++ {
+		pod := s.candidates[s.next]
+		patch := s.podTarget(pod)
+		switch s.claim(pod) {
+		case claimOwn:
+			s.pods = append(s.pods, pod)
+		case claimRelease:
+			return s.ask(callRelease, patch.patch(types.StrategicMergePatchType, releasePatch(pod.UID, s.set.UID)))
+		case claimAdopt:
+			if !s.mayAdopt.checked {
+				return s.ask(callRecheck, s.setTarget().get())
+			}
+			if s.mayAdopt.err == nil {
+				return s.ask(callAdopt, patch.patch(types.StrategicMergePatchType, s.adoptPatch(pod)))
+			}
+			s.errs = append(s.errs, fmt.Errorf("can't adopt Pod %s/%s (%s): %w",
+				pod.Namespace, pod.Name, pod.UID, s.mayAdopt.err))
+		}
+	}
+	if err := utilerrors.NewAggregate(s.errs); err != nil {
+		return sim.Fail(err), true
+	}
+	return s.enter(stageRevisions)
+}
+
+// claimAnswered takes the answer to a call about the pod that claimPods looks at.
+func (s *setSync) claimAnswered(resp *apiserver.Response) {
+	err := failure(resp)
+	switch s.calling {
+	case callRecheck:
+		s.mayAdopt = adoption{checked: true, err: s.recheck(resp)}
+		return // and look at the same pod again
+	case callRelease:
+		// Gone, or no longer ours: there is nothing left to release.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+			s.errs = append(s.errs, err)
+		}
+	case callAdopt:
+		if err == nil {
+			s.pods = append(s.pods, s.candidates[s.next])
+		} else if !apierrors.IsNotFound(err) {
+			s.errs = append(s.errs, err)
+		}
+	}
+	s.next++
+}
+
+// claimVerdict is what to do about a pod of the namespace.
+type claimVerdict uint8
+
+const (
+	claimIgnore claimVerdict = iota
+	claimOwn
+	claimAdopt
+	claimRelease
+)
+
+// claim judges a cached pod: it belongs to the set if the selector matches and its name is one the set would give
+// (pkg/controller/controller_ref_manager.go, v1.36).
+func (s *setSync) claim(pod *corev1.Pod) claimVerdict {
+	parent, _ := parseOrdinal(pod.Name)
+	matches := s.selector.Matches(labels.Set(pod.Labels)) && parent == s.set.Name
+	deleting := s.set.DeletionTimestamp != nil
+	ref := metav1.GetControllerOfNoCopy(pod)
+	switch {
+	case ref != nil && ref.UID != s.set.UID:
+		return claimIgnore
+	case ref != nil && matches:
+		return claimOwn
+	case ref != nil && !deleting:
+		return claimRelease
+	case ref == nil && matches && !deleting && pod.DeletionTimestamp == nil:
+		return claimAdopt
+	default:
+		return claimIgnore
+	}
+}
+
+// recordRevision finds or writes the ControllerRevision of the set's template, and the current one.
+func (s *setSync) recordRevision(resp *apiserver.Response) (sim.Action, bool) {
+	switch {
+	case s.calling == callNone:
+		return s.findRevision()
+	case resp == nil: // after a pause
+		return s.renumber()
+	}
+	err := failure(resp)
+	switch s.calling {
+	case callCreate:
+		if apierrors.IsAlreadyExists(err) {
+			return s.ask(callInspect, s.revisionTarget(s.wanted.Name).get())
+		}
+		if err == nil {
+			s.update = resp.Object.(*appsv1.ControllerRevision)
+		}
+	case callInspect:
+		if err == nil {
+			existing := resp.Object.(*appsv1.ControllerRevision)
+			if string(existing.Data.Raw) != string(s.wanted.Data.Raw) {
+				s.collisions++
+				return s.createRevision()
+			}
+			s.update = existing
+		}
+	case callRenumber:
+		if pause, again := s.renumberFailed(err); again {
+			return sim.Wait(pause), true
+		}
+		if err == nil {
+			s.update = s.wanted
+		}
+	}
+	return s.revisionRecorded(err)
+}
+
+func (s *setSync) findRevision() (sim.Action, bool) {
+	s.history = s.c.listRevisions(s.set, s.selector)
+	if s.set.Status.CollisionCount != nil {
+		s.collisions = *s.set.Status.CollisionCount
+	}
+	data, err := s.c.recordedData(s.set)
+	if err != nil {
+		return s.revisionRecorded(err)
+	}
+	number := int64(1)
+	if len(s.history) == 0 {
+		s.wanted = newRevision(s.set, data, number, s.collisions)
+		return s.createRevision()
+	}
+	newest := s.history[len(s.history)-1]
+	number = newest.Revision + 1
+	s.wanted = newRevision(s.set, data, number, s.collisions)
+	equal := slices.DeleteFunc(slices.Clone(s.history), func(r *appsv1.ControllerRevision) bool {
+		return !sameRevision(r, s.wanted)
+	})
+	switch {
+	case len(equal) > 0 && sameRevision(newest, equal[len(equal)-1]):
+		s.update = newest
+	case len(equal) > 0:
+		s.wanted = renumbered(equal[len(equal)-1], number)
+		return s.renumber()
+	case s.c.sameTemplate(s.set, newest):
+		s.update = newest
+	default:
+		return s.createRevision()
+	}
+	return s.revisionRecorded(nil)
+}
+
+// createRevision posts the wanted revision under the name that its data and the collisions so far give it.
+func (s *setSync) createRevision() (sim.Action, bool) {
+	// Upstream renames the revision on a collision, but leaves its hash label as it was.
+	hash := revisionHash(s.wanted.Data.Raw, s.collisions)
+	wanted := *s.wanted
+	wanted.Name = revisionName(s.set.Name, hash)
+	s.wanted = &wanted
+	body := wanted
+	return s.ask(callCreate, s.revisionTarget(wanted.Name).create(&body))
+}
+
+// renumber makes an older revision the newest: the template was rolled back to it.
+func (s *setSync) renumber() (sim.Action, bool) {
+	body := *s.wanted
+	return s.ask(callRenumber, s.revisionTarget(s.wanted.Name).update(&body))
+}
+
+// renumberFailed prepares another try after a conflict, from what the cache holds at this moment.
+func (s *setSync) renumberFailed(err error) (pause time.Duration, again bool) {
+	if !apierrors.IsConflict(err) {
+		return 0, false
+	}
+	s.failed++
+	if cached, ok := s.c.revisions.Get(s.wanted.Namespace, s.wanted.Name).(*appsv1.ControllerRevision); ok {
+		s.wanted = renumbered(cached, s.wanted.Revision)
+	}
+	return defaultBackoff.after(s.failed)
+}
+
+func renumbered(revision *appsv1.ControllerRevision, number int64) *appsv1.ControllerRevision {
+	changed := *revision
+	changed.Revision = number
+	return &changed
+}
+
+// revisionRecorded goes on with the pods, or on an error to the end: without revisions no status is written.
+func (s *setSync) revisionRecorded(err error) (sim.Action, bool) {
+	if err != nil {
+		s.err = err
+		return s.enter(stageTruncate)
+	}
+	s.current = s.update
+	for _, revision := range s.history {
+		if revision.Name == s.set.Status.CurrentRevision {
+			s.current = revision
+			break
+		}
+	}
+	if s.err = s.plan(); s.err != nil {
+		return s.enter(stageTruncate)
+	}
+	if s.set.DeletionTimestamp != nil {
+		return s.enter(stageStatus)
+	}
+	return s.enter(stageReplicas)
+}

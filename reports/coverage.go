@@ -1,0 +1,127 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+)
+
+// closing writes what the verdict rests on, where it ends, and how to see it again.
+func (t *text) closing() {
+	t.covered()
+	t.notCovered()
+	t.heading("RUN IT AGAIN")
+	t.linef("  %s", t.result.Command)
+	t.linef("  %s", t.in(dim, fmt.Sprintf("history hash %016x over %s", t.result.Hash,
+		count(t.result.Coverage.Executions, "execution"))))
+}
+
+// covered says what was explored, and how each property fared.
+func (t *text) covered() {
+	t.heading("COVERED")
+	for _, s := range t.result.Strategies {
+		t.field(s.Name, plain, strategyWords(s))
+		if s.Scope != "" {
+			t.field("", dim, s.Scope)
+		}
+	}
+	if d := t.result.Default; d != nil && d.Horizon > 0 {
+		t.field("horizon", plain, fmt.Sprintf("%s of virtual time without a commit counts as the end", span(d.Horizon)))
+	}
+	for i, p := range t.result.Coverage.Properties {
+		name := ""
+		if i == 0 {
+			name = "properties"
+		}
+		t.field(name, plain, propertyWords(p))
+	}
+}
+
+// strategyWords says how far a strategy came.
+func strategyWords(s history.StrategyResult) string {
+	words := []string{count(s.Executions, "execution")}
+	switch {
+	case s.Candidates > 0 && s.Complete:
+		words = append(words, fmt.Sprintf("complete: all %d candidates", s.Candidates))
+	case s.Candidates > 0:
+		words = append(words, fmt.Sprintf("NOT complete: %s", count(s.Candidates, "candidate")))
+	case !s.Complete && s.Executions == 0:
+		words = []string{"not run"}
+	}
+	if s.Unmatched > 0 {
+		words = append(words, fmt.Sprintf("%d whose order did not come about", s.Unmatched))
+	}
+	if s.Inconclusive > 0 {
+		words = append(words, fmt.Sprintf("%d ran into a limit", s.Inconclusive))
+	}
+	if s.Findings > 0 {
+		words = append(words, fmt.Sprintf("%d failed", s.Findings))
+	}
+	return strings.Join(words, "; ")
+}
+
+// propertyWords says how a property fared over all executions.
+func propertyWords(p history.PropertyCoverage) string {
+	var how []string
+	switch {
+	case !exercised(p):
+		how = append(how, "NEVER EXERCISED")
+	case p.Property.Type == property.Sometimes:
+		how = append(how, fmt.Sprintf("seen in %s", count(p.Held, "execution")))
+	case p.Held > 0:
+		how = append(how, fmt.Sprintf("held in %s", count(p.Held, "execution")))
+	}
+	if p.Broken > 0 && p.Property.Type != property.Sometimes {
+		how = append(how, fmt.Sprintf("broken in %d", p.Broken))
+	}
+	if p.Invalid > 0 {
+		how = append(how, fmt.Sprintf("invalid in %d", p.Invalid))
+	}
+	return fmt.Sprintf("%s (%s): %s", p.Property.Name, p.Property.Type, strings.Join(how, ", "))
+}
+
+// maxListed is how many lines a list of what is not covered has at most.
+const maxListed = 12
+
+// notCovered says where the verdict ends, so that a pass never looks stronger than it is.
+func (t *text) notCovered() {
+	c := &t.result.Coverage
+	var lines []string
+	for _, p := range t.vacuous() {
+		lines = append(lines, fmt.Sprintf("property %s was never exercised: it says nothing", p.Property.Name))
+	}
+	for _, s := range t.result.Strategies {
+		if !s.Complete && s.Candidates > 0 {
+			lines = append(lines, fmt.Sprintf("%s: the budget ended before all %d candidates were executed", s.Name, s.Candidates))
+		}
+	}
+	if c.Inconclusive > 0 {
+		lines = append(lines, fmt.Sprintf("%d of %s ran into a limit and say nothing about terminal states",
+			c.Inconclusive, count(c.Executions, "execution")))
+	}
+	if len(lines)+len(c.NeverRaced)+len(c.Gaps)+len(c.Notes) == 0 {
+		return
+	}
+	t.heading("NOT COVERED")
+	for _, line := range append(lines, c.Notes...) {
+		t.text("  - ", plain, line)
+	}
+	t.list("writes of the operator that no execution saw overtaken by another actor's:", c.NeverRaced)
+	t.list("touched, but not modelled:", c.Gaps)
+}
+
+// list writes what belongs under a bullet, and says how much it left out.
+func (t *text) list(bullet string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	t.text("  - ", plain, bullet)
+	for _, line := range lines[:min(len(lines), maxListed)] {
+		t.text("      ", plain, line)
+	}
+	if more := len(lines) - maxListed; more > 0 {
+		t.text("      ", plain, fmt.Sprintf("and %d more", more))
+	}
+}

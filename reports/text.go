@@ -1,0 +1,328 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+)
+
+// Options say how a text report looks. The zero value is right for a file.
+type Options struct {
+	// Width is the number of columns that words and timelines are laid out for; 120 if zero. Names and commands are
+	// never broken and may run over it.
+	Width int
+	// Color uses ANSI colours.
+	Color bool
+	// Findings is the number of findings that are told in full, the others getting one line; 3 if zero.
+	Findings int
+}
+
+const (
+	defaultWidth    = 120
+	defaultFindings = 3
+)
+
+// Text writes the report of a result for a person to read.
+func Text(w io.Writer, r *history.Result, o Options) error {
+	t := newText(r, o)
+	t.title()
+	full := min(len(r.Findings), t.findings)
+	for i := range full {
+		t.finding(i)
+	}
+	if rest := r.Findings[full:]; len(rest) > 0 {
+		t.heading("FURTHER FINDINGS")
+		for i := range rest {
+			t.text("  ", plain, brokenNames(&rest[i])+", "+t.foundBy(&rest[i]))
+		}
+	}
+	t.closing()
+	return t.flush(w)
+}
+
+// Finding writes the report of one finding of a result, by its index, for a file of its own.
+func Finding(w io.Writer, r *history.Result, i int, o Options) error {
+	t := newText(r, o)
+	t.title()
+	t.finding(i)
+	t.closing()
+	return t.flush(w)
+}
+
+// text is a text report in the making.
+type text struct {
+	page
+	result   *history.Result
+	actors   actors
+	tested   []string
+	findings int
+}
+
+func newText(r *history.Result, o Options) *text {
+	t := &text{result: r, actors: newActors(r), tested: underTest(r), findings: o.Findings}
+	t.width, t.color = o.Width, o.Color
+	if t.width <= 0 {
+		t.width = defaultWidth
+	}
+	if t.findings <= 0 {
+		t.findings = defaultFindings
+	}
+	return t
+}
+
+func (t *text) flush(w io.Writer) error {
+	if _, err := t.WriteTo(w); err != nil {
+		return fmt.Errorf("report of %s: %w", t.result.Scenario, err)
+	}
+	return nil
+}
+
+// title writes the line that says how it came out, and what it means in a sentence.
+func (t *text) title() {
+	r := t.result
+	of := r.Scenario
+	if len(r.Reconcilers) > 0 {
+		of += " with " + strings.Join(r.Reconcilers, ", ")
+	}
+	executions := count(r.Coverage.Executions, "execution")
+	switch Judge(r) {
+	case Broken:
+		t.linef("%s  %s", t.in(alarm, "✗ BROKEN"), t.in(bold, of))
+		t.text("  ", plain, fmt.Sprintf("%s in %s, %s.", count(len(r.Findings), "finding"), executions, span(r.Elapsed)))
+	case Passed:
+		t.linef("%s  %s", t.in(style(string(bold)+string(green)), "✓ PASSED"), t.in(bold, of))
+		t.text("  ", plain, fmt.Sprintf("No property was broken in %s, %s.", executions, span(r.Elapsed)))
+	case Inconclusive:
+		t.linef("%s  %s", t.in(yellow, "? INCONCLUSIVE"), t.in(bold, of))
+		t.text("  ", plain, t.inconclusive())
+	case InvalidProperty:
+		t.linef("%s  %s", t.in(alarm, "! INVALID PROPERTY"), t.in(bold, of))
+		t.text("  ", plain, "Evaluating a rule failed. This is neither a pass nor a finding: mend the rule and run again.")
+		t.invalidProperties()
+	case Nondeterministic:
+		t.linef("%s  %s", t.in(alarm, "! NONDETERMINISTIC"), t.in(bold, of))
+		t.text("  ", plain, "One schedule, executed twice, gave two histories: the operator under test depends on something that the "+
+			"simulation does not control, such as the wall clock, global randomness, or the order of a map.")
+		t.field("differs at", plain, r.Diverged)
+	}
+}
+
+// inconclusive says why nothing can be said.
+func (t *text) inconclusive() string {
+	if t.result.Coverage.Executions == 0 {
+		return "Nothing was executed, so nothing can be said."
+	}
+	words := fmt.Sprintf("All %s ran into a limit before the cluster was quiet, so nothing can be said about its terminal states.",
+		count(t.result.Coverage.Executions, "execution"))
+	if d := t.result.Default; d != nil {
+		words += fmt.Sprintf(" The default order ended after %s at %s of virtual time: %s, %s.",
+			count(d.Steps, "step"), clock(d.End), d.Outcome, d.Reason)
+	}
+	return words + " Raise the limits of the scenario, or find out what keeps the cluster busy."
+}
+
+func (t *text) invalidProperties() {
+	for _, p := range t.result.Coverage.Properties {
+		if p.Invalid > 0 {
+			t.field("property", bold, p.Property.Name)
+			t.field("rule", plain, p.Property.Rule)
+			t.field("error", red, p.Error)
+		}
+	}
+}
+
+// finding tells one finding.
+func (t *text) finding(i int) {
+	f := &t.result.Findings[i]
+	h := f.Run
+	d := decider{run: h, actors: t.actors, tested: t.tested}
+	if t.result.Default != h {
+		d.defaults = t.result.Default
+	}
+	decisions := d.decisions()
+	t.heading(fmt.Sprintf("FINDING %d OF %d: %s", i+1, len(t.result.Findings), brokenNames(f)))
+	t.broken(h)
+	t.field("found by", plain, t.foundBy(f))
+
+	t.heading("WHAT DECIDES")
+	t.deciding(f, decisions)
+
+	t.heading("TIMELINE")
+	var marked []int
+	for _, decision := range decisions {
+		marked = append(marked, decision.records...)
+	}
+	line := newTimeline(h, t.tested, marked)
+	t.legend(line)
+	line.print(&t.page)
+	t.unfinished(h)
+	t.objects(h)
+}
+
+// brokenNames names what a finding breaks.
+func brokenNames(f *history.Finding) string {
+	var names []string
+	for _, v := range f.Run.Broken() {
+		names = append(names, v.Property.Name)
+	}
+	if f.Run.Outcome == history.Panicked {
+		names = append(names, "panic in Reconcile")
+	}
+	return strings.Join(names, ", ")
+}
+
+// broken writes the properties that are broken, in words and in values.
+func (t *text) broken(h *history.History) {
+	for i, v := range h.Broken() {
+		if i > 0 {
+			t.linef("")
+		}
+		if v.Property.Message != "" {
+			t.text("  ", alarm, v.Property.Message)
+		}
+		t.field("property", bold, fmt.Sprintf("%s (%s)", v.Property.Name, v.Property.Type))
+		t.field("rule", plain, v.Property.Rule)
+		var values []string
+		for _, value := range v.Values {
+			values = append(values, value.Path+" = "+value.Value)
+		}
+		if len(values) > 0 {
+			t.field("it read", plain, strings.Join(values, "\n"))
+		}
+		t.field("broken", plain, whenBroken(v, h))
+	}
+	if h.Outcome == history.Panicked {
+		t.text("  ", alarm, "Reconcile panicked.")
+		for line := range strings.Lines(h.Panic) {
+			t.linef("    %s", strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+// foundBy says which execution found it, when, and how often it came again.
+func (t *text) foundBy(f *history.Finding) string {
+	words := fmt.Sprintf("%s, execution %d of %d, after %s", f.Strategy, f.Execution, t.result.Coverage.Executions, span(f.Elapsed))
+	if f.Strategy == "random walk" {
+		words += fmt.Sprintf(", seed %d", f.Seed)
+	}
+	if f.Also > 0 {
+		words += fmt.Sprintf("; %s came to the same", count(f.Also, "later execution"))
+	}
+	return words
+}
+
+// deciding says which order, and which faults, made the difference.
+func (t *text) deciding(f *history.Finding, decisions []decision) {
+	h := f.Run
+	switch {
+	case len(decisions) == 0 && f.Run == t.result.Default:
+		t.text("  ", plain, "No particular order: the default order alone breaks it.")
+	case len(decisions) == 0:
+		t.text("  ", plain, "No single order of two writes stands out; the timeline has the order that was run.")
+	case len(decisions) == 1:
+		t.text("  ", bold, decisions[0].words)
+	default:
+		for i, decision := range decisions {
+			t.text(fmt.Sprintf("  %d. ", i+1), bold, decision.words)
+		}
+	}
+	for _, c := range h.Constraints {
+		if c.Matched {
+			t.text("    constraint  ", dim, c.String())
+		}
+	}
+	if len(h.Faults) == 0 {
+		t.text("  ", plain, "No fault was injected: every answer is one a healthy API server gives.")
+	}
+	for _, fault := range h.Faults {
+		t.text("  fault injected: ", plain, fault)
+	}
+	t.defaultOrder(f)
+}
+
+// defaultOrder says how the scenario ends without any steering.
+func (t *text) defaultOrder(f *history.Finding) {
+	switch d := t.result.Default; {
+	case d == nil || f.Run == d:
+	case d.Failed():
+		t.text("  ", plain, "The default order alone breaks a property too.")
+	case d.Outcome == history.Terminal:
+		t.text("  ", plain, fmt.Sprintf("Under the default order alone the scenario ends well: every property holds in the "+
+			"terminal state, after %s.", count(d.Requests, "request")))
+	default:
+		t.text("  ", plain, fmt.Sprintf("Under the default order alone nothing is broken, but it does not come to rest: %s, %s.",
+			d.Outcome, d.Reason))
+	}
+}
+
+// legend explains the timeline.
+func (t *text) legend(line *timeline) {
+	words := "Virtual time. ▶ decides, » is a log line."
+	if line.namespace != "" {
+		words += fmt.Sprintf(" All objects are in namespace %s.", line.namespace)
+	}
+	if line.leftOut > 0 {
+		words += fmt.Sprintf(" Left out: %s of caches, queues and timers, and reads by competitors.", count(line.leftOut, "step"))
+	}
+	t.text("  ", dim, words)
+	var who []string
+	for _, actor := range line.actors {
+		if what := t.actors[actor]; what != "" && !strings.EqualFold(what, actor) {
+			who = append(who, actor+" is "+what)
+		}
+	}
+	if len(who) > 0 {
+		t.text("  ", dim, strings.Join(who, ", ")+".")
+	}
+}
+
+func (t *text) unfinished(h *history.History) {
+	for _, what := range h.Unfinished {
+		t.text("  ", yellow, "Not finished at the end: "+what)
+	}
+}
+
+// objects shows what became of the objects that the broken rules are about.
+func (t *text) objects(h *history.History) {
+	changes := objectsOf(h, t.result.Variables)
+	if len(changes) == 0 {
+		return
+	}
+	t.heading("OBJECTS, FROM THE START TO THE END OF THE RUN")
+	for _, c := range changes {
+		lines := objectDiff(c)
+		name := fmt.Sprintf("  %s (%s)", c.name, c.variable)
+		switch {
+		case c.before == nil && c.after == nil:
+			t.linef("%s: absent, from start to end", t.in(bold, name))
+		case len(lines) == 0:
+			t.linef("%s: unchanged", t.in(bold, name))
+		default:
+			t.linef("%s", t.in(bold, name))
+			t.diff(lines)
+		}
+	}
+}
+
+func (t *text) diff(lines []string) {
+	colors := map[byte]style{'-': red, '+': green, '@': dim}
+	for _, line := range lines {
+		if line != "" {
+			t.linef("    %s", t.in(colors[line[0]], line))
+		}
+	}
+}
+
+// exercised reports whether a property had a say in any execution.
+func exercised(p history.PropertyCoverage) bool {
+	return p.Evaluations > 0 && (p.Property.Type != property.Sometimes || p.Held > 0)
+}
+
+// vacuous returns the properties that had no say.
+func (t *text) vacuous() []history.PropertyCoverage {
+	return slices.DeleteFunc(slices.Clone(t.result.Coverage.Properties), exercised)
+}

@@ -1,0 +1,311 @@
+package reports
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+var update = flag.Bool("update", os.Getenv("SIM_UPDATE") == "1", "rewrite the golden files")
+
+// golden compares a text with a file in testdata, or rewrites the file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (run with -update if that is meant); got:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+func render(t *testing.T, r *history.Result, o Options) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Text(&b, r, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// passed is what the fix of the cascade comes to.
+func passed() *history.Result {
+	r := found()
+	r.Reconcilers = []string{"operator=clickhouse/patch-a"}
+	r.Command = "stalemate run scenarios/clickhouse/recreate.yaml --reconciler operator=clickhouse/patch-a --seed 1"
+	r.Findings = nil
+	r.Strategies[1].Findings = 0
+	for i := range r.Coverage.Properties {
+		p := &r.Coverage.Properties[i]
+		p.Held, p.Broken = p.Held+p.Broken, 0
+	}
+	return r
+}
+
+func vacuous() *history.Result {
+	r := passed()
+	r.Coverage.Properties[2].Held = 0
+	r.Strategies[1] = history.StrategyResult{Name: "sweep", Executions: 12, Candidates: 86, Scope: sweepScope}
+	return r
+}
+
+func inconclusive() *history.Result {
+	r := passed()
+	r.Coverage.Executions, r.Coverage.Inconclusive = 1, 1
+	r.Strategies = []history.StrategyResult{{Name: "default order", Executions: 1, Inconclusive: 1}}
+	r.Default.Outcome, r.Default.Reason = history.Livelock, "limit of 5000 steps, the last 400 in a circle"
+	for i := range r.Coverage.Properties {
+		r.Coverage.Properties[i] = history.PropertyCoverage{Property: r.Coverage.Properties[i].Property}
+	}
+	return r
+}
+
+func invalid() *history.Result {
+	r := found()
+	r.Coverage.Properties[0].Invalid, r.Coverage.Properties[0].Error = 1, "no such key: replicas"
+	return r
+}
+
+func diverged() *history.Result {
+	r := passed()
+	r.Diverged = "step 41: operator Create Pod default/x #1, the second time operator Create Pod default/y #1"
+	return r
+}
+
+// overwritten is a finding of a random walk: no constraints, an unconditional write over another actor's, a panic.
+func overwritten() *history.Result {
+	t := newTape()
+	t.attempt = 2
+	one := statefulSet("7", 1, appsv1.StatefulSetStatus{})
+	three := statefulSet("8", 3, appsv1.StatefulSetStatus{})
+	get := t.step("operator", schedule.Get, "StatefulSet", "chi-a-0-0", "", read(one, 7))
+	t.step("user", schedule.Patch, "StatefulSet", "chi-a-0-0", "", write(one, three, 8))
+	t.step("operator", schedule.Update, "StatefulSet", "chi-a-0-0", "", func(r *history.Record) {
+		write(three, one, 9)(r)
+		r.ReadsFrom = get
+	})
+	t.step("user", schedule.Create, "ConfigMap", "c", "", func(r *history.Record) {
+		r.Event.Namespace, r.Code, r.Committed = "other", 201, 10
+	})
+	t.Outcome, t.Reason = history.Panicked, "operator panicked in a reconcile of default/a"
+	t.Panic = "runtime error: index out of range [0] with length 0\n\n" +
+		"goroutine 7 [running]:\nmain.(*Reconciler).Reconcile(...)\n\t/src/main.go:42\n"
+	t.Faults = []string{"503 Service Unavailable for user Patch Pod default/x #1"}
+	t.Unfinished = []string{"operator sleeps in a reconcile of default/b"}
+	r := found()
+	r.Default = endsWell()
+	r.Findings = []history.Finding{
+		{Strategy: "random walk", Seed: 7, Execution: 90, Elapsed: 3 * time.Second, Run: t.end()},
+		r.Findings[0],
+	}
+	return r
+}
+
+var results = map[string]func() *history.Result{
+	"found": found, "passed": passed, "vacuous": vacuous, "inconclusive": inconclusive, "invalid": invalid,
+	"diverged": diverged, "overwritten": overwritten,
+}
+
+func TestTextGolden(t *testing.T) {
+	for name, result := range results {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name+".txt", render(t, result(), Options{Findings: 1}))
+		})
+	}
+}
+
+func TestTextIsDeterministic(t *testing.T) {
+	for name, result := range results {
+		if first, second := render(t, result(), Options{}), render(t, result(), Options{}); first != second {
+			t.Errorf("%s: two reports of equal results differ:\n%s\n%s", name, first, second)
+		}
+	}
+}
+
+// TestCascadeIsTold checks that what the reader looks for stands on one line each, whatever the layout.
+func TestCascadeIsTold(t *testing.T) {
+	got := render(t, found(), Options{})
+	for _, want := range []string{
+		"The status write to StatefulSet default/chi-a-0-0 by kcm (StatefulSetController) came between",
+		"No fault was injected", "Under the default order alone the scenario ends well", "execution 17 of 100, after 412ms",
+		"switch from Update to Recreate", "doDeleteStatefulSet", "UNABLE to update", "already exists", "Got recreate action. Ignore",
+		"reconcile completed successfully", "Update StatefulSet chi-a-0-0 → 409 Conflict", found().Command,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the report lacks %q:\n%s", want, got)
+		}
+	}
+	for _, unwanted := range []string{"a detail nobody needs", "reconcileID", "Deliver", "resourceVersion:"} {
+		if strings.Contains(got, unwanted) {
+			t.Errorf("the report has %q:\n%s", unwanted, got)
+		}
+	}
+}
+
+func TestColorAddsNothingButColor(t *testing.T) {
+	colored := render(t, found(), Options{Color: true})
+	if !strings.Contains(colored, string(alarm)) {
+		t.Fatal("a coloured report has no colour")
+	}
+	stripped := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colored, "")
+	trim := regexp.MustCompile(`(?m) +$`)
+	if got, want := trim.ReplaceAllString(stripped, ""), render(t, found(), Options{}); got != want {
+		t.Errorf("without its colours the report differs:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// TestWidth checks that words keep to the width; names, commands and diffs may run over.
+func TestWidth(t *testing.T) {
+	for _, width := range []int{80, 100, 160} {
+		text := render(t, found(), Options{Width: width})
+		timeline := text[strings.Index(text, "TIMELINE"):strings.Index(text, "OBJECTS")]
+		for line := range strings.Lines(timeline) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("width %d: line of %d characters: %s", width, n, line)
+			}
+		}
+	}
+}
+
+func TestFindingStandsAlone(t *testing.T) {
+	var b bytes.Buffer
+	if err := Finding(&b, overwritten(), 1, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.Contains(got, "FINDING 2 OF 2") || strings.Contains(got, "FINDING 1 OF 2") {
+		t.Errorf("the report is not that of finding 2 alone:\n%s", got)
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestTextReportsWriteErrors(t *testing.T) {
+	if err := Text(brokenWriter{}, found(), Options{}); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("Text to a broken writer: %v", err)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	want := map[string]Verdict{
+		"found": Broken, "passed": Passed, "vacuous": Passed, "inconclusive": Inconclusive, "invalid": InvalidProperty,
+		"diverged": Nondeterministic, "overwritten": Broken,
+	}
+	for name, result := range results {
+		if got := Judge(result()); got != want[name] {
+			t.Errorf("Judge(%s) = %s, want %s", name, got, want[name])
+		}
+	}
+	if got := Judge(&history.Result{}); got != Inconclusive {
+		t.Errorf("Judge of nothing = %s, want %s", got, Inconclusive)
+	}
+}
+
+func TestClock(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.000s", 12*time.Millisecond + 345: "0.012s", 59*time.Second + 999*time.Millisecond + 999999: "59.999s",
+		5*time.Minute + 20*time.Second + 14*time.Millisecond: "5m20.014s", 26*time.Hour + 3*time.Second: "26h00m03.000s",
+	} {
+		if got := clock(d); got != want {
+			t.Errorf("clock(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 340 * time.Millisecond: "340ms", 1234 * time.Millisecond: "1.2s", 10 * time.Minute: "10m", 90 * time.Second: "1m30s",
+		2 * time.Hour: "2h", 2*time.Hour + 10*time.Minute: "2h10m", time.Hour + 5*time.Second: "1h0m5s", 20 * time.Second: "20s",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("span(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestMentions(t *testing.T) {
+	for _, c := range []struct {
+		rule, variable string
+		want           bool
+	}{
+		{"sts.spec.replicas > 0", "sts", true},
+		{"chi.?status.sts == 1", "sts", false},
+		{"pods.all(p, p.sts == sts)", "sts", true},
+		{"stsOld != null", "sts", false},
+		{"chi.?sts.orValue(0) == 1", "sts", false},
+	} {
+		if got := mentions(c.rule, c.variable); got != c.want {
+			t.Errorf("mentions(%q, %q) = %t", c.rule, c.variable, got)
+		}
+	}
+}
+
+func TestConstraintWithoutRead(t *testing.T) {
+	tape := newTape()
+	create := tape.step("user", schedule.Create, "Pod", "p", "", nil)
+	list := tape.step("operator", schedule.List, "Pod", "", "", nil)
+	h := tape.end()
+	h.Constraints = []history.ConstraintResult{
+		{Constraint: schedule.Constraint{Event: h.Records[list].Event, Waits: h.Records[create].Event}, Matched: true},
+		{Constraint: schedule.Constraint{Event: h.Records[create].Event}},
+	}
+	d := decider{run: h, actors: actors{"user": "UserScript"}}
+	got := d.decisions()
+	want := "The Create of Pod default/p by user (UserScript) came before the List of Pod by operator, which waited for it."
+	if len(got) != 1 || got[0].words != want {
+		t.Errorf("decisions = %v, want %q", got, want)
+	}
+}
+
+// TestObjects checks list variables: they bind by label, and objects that no rule is about stay out.
+func TestObjectsOfList(t *testing.T) {
+	tape := newTape()
+	tape.step("kcm", schedule.Update, "StatefulSet", "chi-a-0-0", "", write(
+		statefulSet("1", 1, appsv1.StatefulSetStatus{}), statefulSet("2", 0, appsv1.StatefulSetStatus{}), 2))
+	tape.step("kcm", schedule.Delete, "StatefulSet", "other", "", nil)
+	h := tape.end()
+	h.Verdicts = []property.Verdict{{Status: property.Broken, Property: &property.Definition{Rule: "sets.size() == 1"}}}
+	bind := func(version string) []property.Variable {
+		labels := map[string]string{"clickhouse.altinity.com/object-version": version}
+		return []property.Variable{{Name: "sets", Kind: "StatefulSet", Labels: labels}}
+	}
+	got := objectsOf(h, bind("old"))
+	if len(got) != 1 || got[0].name != "StatefulSet default/chi-a-0-0" {
+		t.Fatalf("objectsOf = %v, want the set that has the label", got)
+	}
+	if lines := strings.Join(objectDiff(got[0]), "\n"); !strings.Contains(lines, "-  replicas: 1\n+  replicas: 0") {
+		t.Errorf("the diff does not show the change of replicas:\n%s", lines)
+	}
+	if got := objectsOf(h, bind("new")); len(got) != 0 {
+		t.Errorf("objectsOf = %v, want none with another label", got)
+	}
+}
+
+func ExampleJudge() {
+	r := &history.Result{Coverage: history.Coverage{Executions: 3}}
+	fmt.Println(Judge(r))
+	// Output: passed
+}

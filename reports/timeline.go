@@ -1,0 +1,298 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// row is one line of a timeline: something one actor did, said or met.
+type row struct {
+	at time.Duration
+	// actor whose column it stands in; empty for what concerns all.
+	actor  string
+	text   string
+	detail string // further lines beneath, dimmed
+	style  style
+	mark   bool // decides the outcome
+}
+
+// timeline is a run as rows in the order of virtual time, with a column for each actor.
+type timeline struct {
+	rows   []row
+	actors []string // the columns
+	// namespace is the one that all objects are in and that is therefore not printed; empty if there are several.
+	namespace string
+	// leftOut counts the steps that are not shown.
+	leftOut int
+	// left is where the first actor's column begins: right of the times.
+	left int
+}
+
+// newTimeline makes the timeline of a run. The steps in deciding are shown and marked whatever they are.
+func newTimeline(h *history.History, tested []string, deciding []int) *timeline {
+	t := &timeline{actors: slices.Clone(tested), namespace: onlyNamespace(h)}
+	logs := h.Logs
+	flush := func(upTo int) {
+		for len(logs) > 0 && logs[0].Record <= upTo {
+			t.addLog(&logs[0])
+			logs = logs[1:]
+		}
+	}
+	flush(-1)
+	passes := map[string]string{} // the pass each actor is in
+	for i := range h.Records {
+		r := &h.Records[i]
+		mark := slices.Contains(deciding, i)
+		if !mark && !shown(r, slices.Contains(tested, r.Event.Actor)) {
+			t.leftOut += 1 + r.Repeats
+			flush(i)
+			continue
+		}
+		if pass := passOf(r); pass != "" && slices.Contains(tested, r.Event.Actor) && passes[r.Event.Actor] != pass {
+			passes[r.Event.Actor] = pass
+			t.add(row{at: r.At, actor: r.Event.Actor, text: pass, style: bold})
+		}
+		t.addRecord(r, mark)
+		flush(i)
+	}
+	flush(len(h.Records))
+	for _, v := range h.Broken() {
+		t.add(row{at: v.At, text: "✗ " + v.Property.Name + " is broken", style: alarm, mark: true})
+	}
+	t.add(row{at: h.End, text: ending(h), style: dim})
+	slices.SortStableFunc(t.rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
+	return t
+}
+
+// ending says in words how a run ended.
+func ending(h *history.History) string {
+	if h.Outcome == history.Terminal {
+		return "end: " + h.Reason
+	}
+	return fmt.Sprintf("end: %s, %s", h.Outcome, h.Reason)
+}
+
+// passOf names the pass a step belongs to, empty if none.
+func passOf(r *history.Record) string {
+	if r.Event.Key == "" || r.Attempt == 0 {
+		return ""
+	}
+	pass := fmt.Sprintf("reconcile %s, pass %d", r.Event.Key, r.Attempt)
+	if r.Event.Controller != "" {
+		pass = r.Event.Controller + ": " + pass
+	}
+	return pass
+}
+
+// shown reports whether a step that decides nothing is worth a line: the requests of a process under test, and the
+// writes of its competitors. The machinery in between, reads by competitors, and writes that say nothing about progress
+// are not.
+func shown(r *history.Record, tested bool) bool {
+	e := r.Event
+	switch {
+	case !e.Verb.IsRequest():
+		return e.Verb == schedule.Start && e.Incarnation > 1
+	case e.Kind == "Lease" || e.Kind == "Event" || e.Verb == schedule.Watch:
+		return false
+	case tested:
+		return true
+	default:
+		return e.Verb.IsWrite()
+	}
+}
+
+// onlyNamespace returns the namespace that all requests of the run share, or nothing.
+func onlyNamespace(h *history.History) string {
+	only := ""
+	for i := range h.Records {
+		switch ns := h.Records[i].Event.Namespace; {
+		case ns == "" || ns == only:
+		case only == "":
+			only = ns
+		default:
+			return ""
+		}
+	}
+	return only
+}
+
+// add appends a row, giving its actor a column.
+func (t *timeline) add(r row) {
+	if r.actor != "" && !slices.Contains(t.actors, r.actor) {
+		t.actors = append(t.actors, r.actor)
+	}
+	t.rows = append(t.rows, r)
+}
+
+// maxChanges is how many changed fields of a write are listed.
+const maxChanges = 3
+
+// addRecord appends the row of a step.
+func (t *timeline) addRecord(r *history.Record, mark bool) {
+	e := r.Event
+	if t.namespace == e.Namespace {
+		e.Namespace = ""
+	}
+	step := row{at: r.At, actor: e.Actor, text: strings.TrimSpace(string(e.Verb) + " " + e.Object()), mark: mark}
+	if a := answer(r); a != "" {
+		step.text += " → " + a
+	}
+	if mark {
+		step.text += revisions(r)
+	}
+	if r.Repeats > 0 {
+		step.text += fmt.Sprintf(", and %d more times until %s", r.Repeats, clock(r.LastAt))
+	}
+	notFound := r.Code == 404 && e.Verb.IsRead()
+	switch {
+	case r.Code >= 400 && !notFound:
+		step.style = red
+		step.detail = r.Message
+	case e.Verb.IsWrite() && r.Code < 400 && r.Committed == 0 && r.Code > 0:
+		step.text += ", no change"
+	case e.Verb == schedule.Update || e.Verb == schedule.Patch || e.Verb == schedule.Delete:
+		changes := changedFields(r.Before, r.After)
+		if more := len(changes) - maxChanges; more > 0 {
+			changes = append(changes[:maxChanges], fmt.Sprintf("and %d more", more))
+		}
+		step.detail = strings.Join(changes, ", ")
+	}
+	t.add(step)
+}
+
+// revisions says which revisions a deciding step carried, and came to.
+func revisions(r *history.Record) string {
+	switch {
+	case r.Code >= 400 && r.Carried > 0:
+		return fmt.Sprintf(", carried revision %d", r.Carried)
+	case r.Code < 400 && r.Revision > 0:
+		return fmt.Sprintf(", revision %d", r.Revision)
+	default:
+		return ""
+	}
+}
+
+// maxLevel is the highest logr level that is shown: what a manager logs by default, and one level of detail.
+const maxLevel = 1
+
+// loggerNoise are the keys that controller-runtime adds to every line.
+var loggerNoise = []string{
+	"controller", "controllerGroup", "controllerKind", "reconcileID", "namespace", "name", "worker count", "source",
+}
+
+// addLog appends the row of a log line.
+func (t *timeline) addLog(l *history.Log) {
+	if l.Level > maxLevel {
+		t.leftOut++
+		return
+	}
+	words := []string{"»", l.Message}
+	for _, value := range l.Values {
+		if key, _, _ := strings.Cut(value, "="); !slices.Contains(loggerNoise, key) {
+			words = append(words, value)
+		}
+	}
+	s := yellow
+	if l.Level < 0 {
+		s = red
+	}
+	t.add(row{at: l.At, actor: l.Actor, text: strings.Join(words, " "), style: s})
+}
+
+const (
+	markWidth = 2 // the mark at the left
+	timeGap   = 2 // between the times and the first column
+	// minColumn and maxColumn bound how far the columns of two actors lie apart. A row may run on over the columns to
+	// its right, for nothing else happens at its time.
+	minColumn, maxColumn = 8, 26
+	// textRoom is what rows of the last column should have at least.
+	textRoom = 56
+)
+
+// print writes the timeline: a header, and the rows, each in its actor's column, with lifelines for the others.
+func (t *timeline) print(p *page) {
+	times := 0
+	for _, r := range t.rows {
+		times = max(times, len(clock(r.at)))
+	}
+	t.left = markWidth + times + timeGap
+	step := 0
+	if len(t.actors) > 1 {
+		step = min(max((p.width-t.left-textRoom)/(len(t.actors)-1), minColumn), maxColumn)
+	}
+	header := []string{fmt.Sprintf("%-*s", t.left, "  time")}
+	for i, actor := range t.actors {
+		if i < len(t.actors)-1 {
+			actor = fmt.Sprintf("%-*s", step, shorten(actor, max(step-1, 1)))
+		}
+		header = append(header, actor)
+	}
+	p.linef("%s", p.in(bold, strings.Join(header, "")))
+	before := time.Duration(0)
+	for i, r := range t.rows {
+		if i > 0 && r.at-before >= time.Second {
+			p.linef("%s", p.in(dim, fmt.Sprintf("%*s  ", t.left-timeGap, "⋮")+lifelines(len(t.actors), step, len(t.actors))))
+		}
+		before = r.at
+		t.printRow(p, r, step)
+	}
+}
+
+// printRow writes one row with its details.
+func (t *timeline) printRow(p *page, r row, step int) {
+	column := max(slices.Index(t.actors, r.actor), 0)
+	mark, at := "  ", fmt.Sprintf("%*s  ", t.left-markWidth-timeGap, clock(r.at))
+	if r.mark {
+		mark = p.in(alarm, "▶ ")
+	}
+	left := lifelines(column, step, len(t.actors))
+	room := p.width - t.left - column*step
+	s := r.style
+	if r.mark && s == plain {
+		s = bold
+	}
+	for i, line := range wrap(r.text, room-2) {
+		if i > 0 {
+			mark, at, line = "  ", strings.Repeat(" ", t.left-markWidth), "  "+line
+		}
+		p.linef("%s%s%s%s", mark, p.in(dim, at), p.in(dim, left), p.in(s, line))
+	}
+	if r.detail == "" {
+		return
+	}
+	for _, line := range wrap(r.detail, room-4) {
+		p.linef("%s%s", strings.Repeat(" ", t.left), p.in(dim, left+"    "+line))
+	}
+}
+
+// lifelines draws the lines of the first n columns of all, each step wide. Where n is all, the last has no padding.
+func lifelines(n, step, all int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString("│")
+		if i < all-1 {
+			b.WriteString(strings.Repeat(" ", max(step-1, 0)))
+		}
+	}
+	return b.String()
+}
+
+// whenBroken says when a broken property was seen to be broken.
+func whenBroken(v property.Verdict, h *history.History) string {
+	switch v.Property.Type {
+	case property.Terminal:
+		return fmt.Sprintf("in the terminal state at %s of virtual time (%s)", clock(v.At), h.Reason)
+	case property.Eventually:
+		return fmt.Sprintf("at %s of virtual time: it did not come to hold, or not to stay, within %s",
+			clock(v.At), span(v.Property.Within))
+	default:
+		return fmt.Sprintf("at %s of virtual time", clock(v.At))
+	}
+}

@@ -1,0 +1,143 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxFileSize bounds a scenario file and each file it refers to, in bytes. An object in etcd has at most 1.5 MiB.
+const maxFileSize = 10 << 20
+
+// tree is the tree of files that a scenario may refer to: the repository that holds it.
+type tree struct {
+	fsys fs.FS
+	// folder of the scenario file, which paths in it are relative to.
+	folder string
+	// display names a file of the tree as the user would.
+	display func(name string) string
+}
+
+// read returns a file's content. Its errors say what is wrong and not which file it is.
+func (t *tree) read(name string) ([]byte, error) {
+	file, err := t.fsys.Open(name)
+	if err != nil {
+		return nil, readError(err)
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, readError(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file: name a YAML file")
+	}
+	if info.Size() > maxFileSize {
+		return nil, tooBig(info.Size())
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
+	if err != nil {
+		return nil, readError(err)
+	}
+	if len(data) > maxFileSize { // it grew, or its size was not known
+		return nil, tooBig(int64(len(data)))
+	}
+	return data, nil
+}
+
+func tooBig(size int64) error {
+	return fmt.Errorf("too big: %d MiB, and %d MiB is the most; split it, or keep only the objects that the scenario needs",
+		(size+1<<20-1)>>20, maxFileSize>>20)
+}
+
+// readError drops the name of the file from an error, which is an absolute one where its reader may not expect it.
+func readError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("no such file")
+	}
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		err = pathError.Err
+	}
+	return fmt.Errorf("cannot be read: %w", err)
+}
+
+// resolve returns the files that a path in the scenario file stands for. Its errors speak of the path.
+func (t *tree) resolve(reference string) ([]string, error) {
+	if path.IsAbs(reference) || filepath.IsAbs(reference) {
+		return nil, errors.New("an absolute path: write it relative to the scenario file")
+	}
+	name := path.Join(t.folder, reference)
+	if name == ".." || strings.HasPrefix(name, "../") {
+		return nil, errors.New("outside the repository that holds the scenario: keep the file in the repository")
+	}
+	info, err := fs.Stat(t.fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("no such file" + t.similar(name, reference))
+	}
+	if err != nil { // a symbolic link that leaves the repository ends here, too
+		return nil, fmt.Errorf("%w; a path and its symbolic links stay inside the repository that holds the scenario", readError(err))
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	return t.manifests(name)
+}
+
+// manifests returns the files of a directory that hold objects, in the order of their names.
+func (t *tree) manifests(directory string) ([]string, error) {
+	entries, err := fs.ReadDir(t.fsys, directory)
+	if err != nil {
+		return nil, readError(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		base := strings.TrimSuffix(entry.Name(), path.Ext(entry.Name()))
+		isYAML := slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(entry.Name()))
+		if isYAML && !entry.IsDir() && base != "kustomization" {
+			names = append(names, path.Join(directory, entry.Name()))
+		}
+	}
+	if len(names) == 0 {
+		return nil, errors.New("a directory without *.yaml, *.yml or *.json files")
+	}
+	return names, nil
+}
+
+// similar returns a hint with the file of the same folder that a missing one may have been meant to be.
+func (t *tree) similar(name, reference string) string {
+	entries, err := fs.ReadDir(t.fsys, path.Dir(name))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if best := near(path.Base(name), names); len(best) > 0 {
+		return fmt.Sprintf(", did you mean %q?", path.Join(path.Dir(reference), best[0]))
+	}
+	return ""
+}
+
+// repository returns the folder that paths of a scenario must stay inside: the nearest one above it that holds .git or
+// go.mod. Where there is none, it is the scenario's own folder.
+func repository(scenario string) string {
+	folder := filepath.Dir(scenario)
+	for dir := folder; ; dir = filepath.Dir(dir) {
+		for _, marker := range []string{".git", "go.mod"} {
+			if _, err := os.Lstat(filepath.Join(dir, marker)); err == nil {
+				return dir
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return folder
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package scenarios
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stalemate-dev/stalemate/racer"
+	"github.com/stalemate-dev/stalemate/sim"
+)
+
+// racerType is a row of the table of racers: what a type in a scenario stands for.
+type racerType struct {
+	// block is the field that configures it; empty if there is none.
+	block string
+	// withScript is set for racers that are part of the script rather than of the cluster.
+	withScript bool
+	// build returns what makes the racer of a run.
+	build func(l *loader, r Racer) func() sim.Racer
+}
+
+// racerTypes is the table of racers.
+var racerTypes = map[RacerType]racerType{
+	RacerStatefulSetController: {build: func(l *loader, _ Racer) func() sim.Racer {
+		options := racer.StatefulSetControllerOptions{Version: l.kinds.Version()}
+		return func() sim.Racer { return racer.NewStatefulSetController(options) }
+	}},
+	RacerGarbageCollector: {block: "garbageCollector", build: func(_ *loader, r Racer) func() sim.Racer {
+		var options racer.GarbageCollectorOptions
+		if r.GarbageCollector != nil {
+			options.Delay = duration(r.GarbageCollector.Delay)
+		}
+		return func() sim.Racer { return racer.NewGarbageCollector(options) }
+	}},
+	RacerScheduler: {build: func(*loader, Racer) func() sim.Racer {
+		return func() sim.Racer { return racer.NewScheduler(racer.SchedulerOptions{}) }
+	}},
+	RacerKubelet: {block: "kubelet", build: func(l *loader, r Racer) func() sim.Racer {
+		options := racer.KubeletOptions{Binds: !l.hasScheduler()}
+		if r.Kubelet != nil {
+			options.ReadyAfter = duration(r.Kubelet.ReadyAfter)
+			options.TerminationAfter = duration(r.Kubelet.TerminationAfter)
+			options.Wedged = r.Kubelet.Wedged
+		}
+		return func() sim.Racer { return racer.NewKubelet(options) }
+	}},
+	RacerVolumeBinder: {build: func(*loader, Racer) func() sim.Racer {
+		return func() sim.Racer { return racer.NewVolumeBinder() }
+	}},
+	RacerAnnotator: {block: "annotator", withScript: true, build: func(l *loader, r Racer) func() sim.Racer {
+		options := racer.AnnotatorOptions{
+			Kind:       r.Annotator.Kind,
+			Namespace:  l.namespace(r.Annotator.Kind, r.Annotator.Namespace),
+			Name:       r.Annotator.Name,
+			Annotation: r.Annotator.Annotation,
+			Interval:   r.Annotator.Every.Duration,
+			Times:      r.Annotator.Times,
+		}
+		return func() sim.Racer { return racer.NewAnnotator(options) }
+	}},
+}
+
+// hasScheduler reports whether a racer binds pods. If none does, the kubelet has to.
+func (l *loader) hasScheduler() bool {
+	for _, r := range l.manifest.Spec.Racers {
+		if r.Type == RacerScheduler {
+			return true
+		}
+	}
+	return false
+}
+
+// duration returns a duration that may be left out.
+func duration(d *metav1.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.Duration
+}
+
+// racers puts the racers together, the script last: it is told against the cluster that the others make.
+func (l *loader) racers(script []racer.UserStep) []sim.RacerConfig {
+	var configs []sim.RacerConfig
+	for _, r := range l.manifest.Spec.Racers {
+		row := racerTypes[r.Type]
+		configs = append(configs, sim.RacerConfig{Name: r.Name, New: row.build(l, r), WithScript: row.withScript})
+	}
+	if len(script) > 0 {
+		newUser := func() sim.Racer { return racer.NewUser(racer.UserOptions{Steps: script}) }
+		configs = append(configs, sim.RacerConfig{Name: UserActor, New: newUser, WithScript: true})
+	}
+	return configs
+}
+
+// loadScript reads the script, with the files it creates objects from.
+func (l *loader) loadScript() []racer.UserStep {
+	var steps []racer.UserStep
+	for i, step := range l.manifest.Spec.Script {
+		due := racer.UserStep{At: duration(step.At), RetryWhile: step.RetryWhile}
+		if step.After != nil {
+			after := step.After.selector()
+			due.After = &after
+		}
+		switch {
+		case step.Create != nil:
+			_, objects := l.loadObjects(*step.Create, indexed("script", i)+".create")
+			for _, object := range objects {
+				due.Create = &racer.UserCreate{Kind: l.kinds.Of(object).Name(), Object: object}
+				steps = append(steps, due)
+				due = racer.UserStep{RetryWhile: step.RetryWhile}
+			}
+		case step.Patch != nil:
+			due.Patch = l.patch(*step.Patch)
+			steps = append(steps, due)
+		case step.Delete != nil:
+			due.Delete = l.delete(*step.Delete)
+			steps = append(steps, due)
+		}
+	}
+	return steps
+}
+
+// patch converts a patch of the script.
+func (l *loader) patch(p PatchStep) *racer.UserPatch {
+	data, err := json.Marshal(p.Merge)
+	if err != nil { // it was decoded from JSON
+		panic(fmt.Sprintf("scenarios: a patch cannot be written as JSON: %v", err))
+	}
+	return &racer.UserPatch{Kind: p.Kind, Namespace: l.namespace(p.Kind, p.Namespace), Name: p.Name, Data: data}
+}
+
+// delete converts a delete of the script.
+func (l *loader) delete(d DeleteStep) *racer.UserDelete {
+	var options metav1.DeleteOptions
+	if d.PropagationPolicy != "" {
+		options.PropagationPolicy = &d.PropagationPolicy
+	}
+	return &racer.UserDelete{Kind: d.Kind, Namespace: l.namespace(d.Kind, d.Namespace), Name: d.Name, Options: options}
+}

@@ -1,0 +1,391 @@
+package scenarios
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// UserActor is the name of the actor that runs the script.
+const UserActor = "user"
+
+// DefaultNamespace is where namespaced objects are that do not say where.
+const DefaultNamespace = "default"
+
+// versions are the versions of Kubernetes that a scenario may ask for, the default first.
+var versions = []apiserver.Version{apiserver.V136, apiserver.V137}
+
+// validator checks what a manifest means, field by field.
+type validator struct {
+	spec *Spec
+	// kinds is nil if the table could not be made: then names of kinds are not checked.
+	kinds *apiserver.Kinds
+	// registry is nil if names of reconcilers are not to be checked.
+	registry *Registry
+
+	errs field.ErrorList
+}
+
+// validate returns everything that is wrong with a manifest beyond its form. What lies in the files it refers to, and its
+// rules, are checked elsewhere.
+func validate(m *Manifest, kinds *apiserver.Kinds, registry *Registry) field.ErrorList {
+	v := &validator{spec: &m.Spec, kinds: kinds, registry: registry}
+	v.label(m.Metadata.Name, field.NewPath("metadata", "name"))
+	spec := field.NewPath("spec")
+	v.version(m.Spec.KubernetesVersion, spec.Child("kubernetesVersion"))
+	for i, file := range m.Spec.CRDs {
+		v.file(file, spec.Child("crds").Index(i))
+	}
+	for i, file := range m.Spec.Given {
+		v.file(file, spec.Child("given").Index(i))
+	}
+	v.actors(spec)
+	v.script(spec.Child("script"))
+	v.variables(spec.Child("variables"))
+	v.properties(spec.Child("properties"))
+	v.limits(spec.Child("limits"))
+	if m.Spec.Faults != nil {
+		v.add(field.Forbidden(spec.Child("faults"), "not supported yet: remove it, to run the scenario without faults"))
+	}
+	if m.Spec.Matrix != nil {
+		v.add(field.Forbidden(spec.Child("matrix"), "not supported yet: remove it, and write a scenario per combination"))
+	}
+	return v.errs
+}
+
+func (v *validator) add(err *field.Error) { v.errs = append(v.errs, err) }
+
+// required reports a string that must be set. It returns whether it is.
+func (v *validator) required(value, detail string, path *field.Path) bool {
+	if value == "" {
+		v.add(field.Required(path, detail))
+	}
+	return value != ""
+}
+
+// label checks a name that must be a DNS label.
+func (v *validator) label(name string, path *field.Path) {
+	if !v.required(name, "give it a name", path) {
+		return
+	}
+	for _, problem := range validation.IsDNS1123Label(name) {
+		v.add(field.Invalid(path, name, problem))
+	}
+}
+
+// oneOf checks an enum that must be set.
+func oneOf[T ~string](v *validator, value T, known []T, path *field.Path) bool {
+	if value == "" {
+		v.add(field.Required(path, "one of "+quoted(known)))
+		return false
+	}
+	if !slices.Contains(known, value) {
+		v.add(field.NotSupported(path, value, known))
+		return false
+	}
+	return true
+}
+
+func quoted[T ~string](words []T) string {
+	var b strings.Builder
+	for i, word := range words {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", string(word))
+	}
+	return b.String()
+}
+
+func (v *validator) version(version string, path *field.Path) {
+	if version != "" {
+		oneOf(v, apiserver.Version(version), versions, path)
+	}
+}
+
+func (v *validator) file(file FileReference, path *field.Path) {
+	v.required(file.Path, "the file, relative to this one", path.Child("path"))
+}
+
+// actors checks controllers and racers, which share their names.
+func (v *validator) actors(spec *field.Path) {
+	taken := sets.New[string]()
+	name := func(name string, path *field.Path) {
+		v.label(name, path)
+		switch {
+		case name == UserActor:
+			v.add(field.Invalid(path, name, "this is the actor that runs the script; choose another name"))
+		case name != "" && taken.Has(name):
+			v.add(field.Duplicate(path, name))
+		}
+		taken.Insert(name)
+	}
+	if len(v.spec.Controllers) == 0 {
+		v.add(field.Required(spec.Child("controllers"), "name at least one reconciler to test"))
+	}
+	for i, controller := range v.spec.Controllers {
+		path := spec.Child("controllers").Index(i)
+		name(controller.Name, path.Child("name"))
+		v.controller(controller, path)
+	}
+	for i, racer := range v.spec.Racers {
+		path := spec.Child("racers").Index(i)
+		name(racer.Name, path.Child("name"))
+		v.racer(racer, path)
+	}
+}
+
+func (v *validator) controller(c Controller, path *field.Path) {
+	if v.required(c.Reconciler, "the name of a reconciler", path.Child("reconciler")) && v.registry != nil {
+		if _, ok := v.registry.Get(c.Reconciler); !ok {
+			v.add(field.Invalid(path.Child("reconciler"), c.Reconciler, v.registry.unknown(c.Reconciler)))
+		}
+	}
+	if c.Reads != "" {
+		oneOf(v, c.Reads, []Reads{ReadsCached, ReadsLive}, path.Child("reads"))
+	}
+	if c.Replicas != nil && *c.Replicas != 1 {
+		v.add(field.Invalid(path.Child("replicas"), *c.Replicas, "only 1 is supported yet"))
+	}
+}
+
+// racer checks the union: its type, that there is no block of another type, and the block.
+func (v *validator) racer(r Racer, path *field.Path) {
+	if !oneOf(v, r.Type, slices.Sorted(maps.Keys(racerTypes)), path.Child("type")) {
+		return
+	}
+	blocks := []struct {
+		name string
+		set  bool
+	}{
+		{"annotator", r.Annotator != nil},
+		{"garbageCollector", r.GarbageCollector != nil},
+		{"kubelet", r.Kubelet != nil},
+	}
+	for _, block := range blocks {
+		if block.set && block.name != racerTypes[r.Type].block {
+			v.add(field.Forbidden(path.Child(block.name), fmt.Sprintf("this is not for a racer of type %s", r.Type)))
+		}
+	}
+	switch r.Type {
+	case RacerGarbageCollector:
+		if r.GarbageCollector != nil {
+			v.notNegative(r.GarbageCollector.Delay, path.Child("garbageCollector", "delay"))
+		}
+	case RacerKubelet:
+		v.kubelet(r.Kubelet, path.Child("kubelet"))
+	case RacerAnnotator:
+		v.annotator(r.Annotator, path.Child("annotator"))
+	}
+}
+
+func (v *validator) kubelet(k *Kubelet, path *field.Path) {
+	if k == nil {
+		return
+	}
+	v.notNegative(k.ReadyAfter, path.Child("readyAfter"))
+	v.notNegative(k.TerminationAfter, path.Child("terminationAfter"))
+	for i, pod := range k.Wedged {
+		v.required(pod, "the name of a pod", path.Child("wedged").Index(i))
+	}
+}
+
+func (v *validator) annotator(a *Annotator, path *field.Path) {
+	if a == nil {
+		v.add(field.Required(path, "say which object, how often and how many times"))
+		return
+	}
+	v.object(a.Kind, a.Namespace, a.Name, path)
+	if a.Every.Duration <= 0 {
+		v.add(field.Invalid(path.Child("every"), a.Every.Duration.String(), "must be longer than 0s"))
+	}
+	if a.Times <= 0 {
+		v.add(field.Invalid(path.Child("times"), a.Times, "must be greater than 0"))
+	}
+	if a.Annotation != "" {
+		for _, problem := range validation.IsQualifiedName(a.Annotation) {
+			v.add(field.Invalid(path.Child("annotation"), a.Annotation, problem))
+		}
+	}
+}
+
+// object checks the three fields that name an object.
+func (v *validator) object(kind, namespace, name string, path *field.Path) {
+	v.required(name, "the name of the object", path.Child("name"))
+	if v.required(kind, "the kind of the object", path.Child("kind")) {
+		v.kind(kind, namespace, path)
+	}
+}
+
+// kind checks that there is such a kind, and that a namespace is given only to one that has namespaces.
+func (v *validator) kind(kind, namespace string, path *field.Path) {
+	if v.kinds == nil {
+		return
+	}
+	row := v.kinds.ByName(kind)
+	if row == nil {
+		v.add(field.Invalid(path.Child("kind"), kind, unknownKind(v.kinds, kind)))
+		return
+	}
+	if !row.Namespaced && namespace != "" {
+		v.add(field.Forbidden(path.Child("namespace"), fmt.Sprintf("objects of kind %s have no namespace", kind)))
+	}
+}
+
+// unknownKind says that there is no kind of that name, and what to do.
+func unknownKind(kinds *apiserver.Kinds, kind string) string {
+	var names []string
+	for _, row := range kinds.All() {
+		names = append(names, row.Name())
+	}
+	if hint := didYouMean(kind, names); hint != "" {
+		return "no such kind" + hint
+	}
+	return "no such kind: add its CustomResourceDefinition to spec.crds"
+}
+
+func (v *validator) notNegative(d *metav1.Duration, path *field.Path) {
+	if d != nil && d.Duration < 0 {
+		v.add(field.Invalid(path, d.Duration.String(), "must not be negative"))
+	}
+}
+
+func (v *validator) positive(d *metav1.Duration, path *field.Path) {
+	if d != nil && d.Duration <= 0 {
+		v.add(field.Invalid(path, d.Duration.String(), "must be longer than 0s; leave it out for the default"))
+	}
+}
+
+func (v *validator) script(path *field.Path) {
+	for i, step := range v.spec.Script {
+		path := path.Index(i)
+		actions := 0
+		if step.Create != nil {
+			actions++
+			v.file(*step.Create, path.Child("create"))
+		}
+		if p := step.Patch; p != nil {
+			actions++
+			v.object(p.Kind, p.Namespace, p.Name, path.Child("patch"))
+			if len(p.Merge) == 0 {
+				v.add(field.Required(path.Child("patch", "merge"), "say what to change"))
+			}
+		}
+		if d := step.Delete; d != nil {
+			actions++
+			v.object(d.Kind, d.Namespace, d.Name, path.Child("delete"))
+			if d.PropagationPolicy != "" {
+				policies := []metav1.DeletionPropagation{
+					metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+				}
+				oneOf(v, d.PropagationPolicy, policies, path.Child("delete", "propagationPolicy"))
+			}
+		}
+		if actions != 1 {
+			v.add(field.Invalid(path, actions, "a step does one thing: exactly one of create, patch and delete"))
+		}
+		if step.RetryWhile != "" {
+			oneOf(v, step.RetryWhile, retryReasons, path.Child("retryWhile"))
+		}
+		v.notNegative(step.At, path.Child("at"))
+		if step.After != nil {
+			v.selector(*step.After, path.Child("after"))
+		}
+	}
+}
+
+// retryReasons are the failures that a step of the script can outlast.
+var retryReasons = []metav1.StatusReason{
+	metav1.StatusReasonAlreadyExists, metav1.StatusReasonConflict, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
+	metav1.StatusReasonNotFound,
+}
+
+// requestVerbs are the verbs that a selector may choose.
+var requestVerbs = []string{
+	string(schedule.Create), string(schedule.Delete), string(schedule.DeleteCollection), string(schedule.Get),
+	string(schedule.List), string(schedule.Patch), string(schedule.Update), string(schedule.Watch),
+}
+
+func (v *validator) selector(s Selector, path *field.Path) {
+	if s.Verb != "" {
+		oneOf(v, s.Verb, requestVerbs, path.Child("verb"))
+		if len(s.Verbs) > 0 {
+			v.add(field.Forbidden(path.Child("verbs"), "give verb or verbs, not both"))
+		}
+	}
+	for i, verb := range s.Verbs {
+		oneOf(v, verb, requestVerbs, path.Child("verbs").Index(i))
+	}
+	if s.Kind != "" {
+		v.kind(s.Kind, s.Namespace, path)
+	}
+	if s.Occurrence < 0 {
+		v.add(field.Invalid(path.Child("occurrence"), s.Occurrence, "must not be negative: they count from 1, and 0 chooses all"))
+	}
+	if s.Actor == "" {
+		return
+	}
+	actors := []string{UserActor}
+	for _, controller := range v.spec.Controllers {
+		actors = append(actors, controller.Name)
+	}
+	for _, racer := range v.spec.Racers {
+		actors = append(actors, racer.Name)
+	}
+	if !slices.Contains(actors, s.Actor) {
+		v.add(field.NotSupported(path.Child("actor"), s.Actor, actors))
+	}
+}
+
+// variables checks what the compiler of the properties does not see: it is given names, kinds and labels.
+func (v *validator) variables(path *field.Path) {
+	for i, variable := range v.spec.Variables {
+		path := path.Index(i)
+		if variable.At != "" {
+			oneOf(v, variable.At, []VariableTime{AtStart}, path.Child("at"))
+		}
+		object, list := variable.Object, variable.List
+		if (object != nil) == (list != nil) {
+			v.add(field.Invalid(path, variable.Name, "a variable is exactly one of object and list"))
+		}
+		if object != nil {
+			v.object(object.Kind, object.Namespace, object.Name, path.Child("object"))
+		}
+		if list != nil && v.required(list.Kind, "the kind of the objects", path.Child("list", "kind")) {
+			v.kind(list.Kind, list.Namespace, path.Child("list"))
+		}
+	}
+}
+
+// properties checks what the compiler of the properties does not see: it is given names, types, rules and selectors.
+func (v *validator) properties(path *field.Path) {
+	if len(v.spec.Properties) == 0 {
+		v.add(field.Required(path, "without a property nothing is judged"))
+	}
+	for i, p := range v.spec.Properties {
+		path := path.Index(i)
+		v.label(p.Name, path.Child("name"))
+		v.positive(p.Within, path.Child("within"))
+		if p.Match != nil {
+			v.selector(*p.Match, path.Child("match"))
+		}
+	}
+}
+
+func (v *validator) limits(path *field.Path) {
+	limits := v.spec.Limits
+	if limits.Steps != nil && *limits.Steps <= 0 {
+		v.add(field.Invalid(path.Child("steps"), *limits.Steps, "must be greater than 0; leave it out for the default"))
+	}
+	v.positive(limits.VirtualTime, path.Child("virtualTime"))
+	v.positive(limits.Hold, path.Child("hold"))
+}

@@ -1,0 +1,166 @@
+package builtin
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PreparePod sets the status of a new pod and what the admission plugins Priority and DefaultTolerationSeconds add;
+// pkg/registry/core/pod/strategy.go PrepareForCreate, plugin/pkg/admission/{priority,defaulttolerationseconds}. There is no
+// ServiceAccount admission: no token volume is mounted.
+func PreparePod(pod *corev1.Pod) {
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: QOSClass(pod)}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+			Message: "Scheduling is blocked due to non-empty scheduling gates",
+		}}
+	}
+	if pod.Spec.PriorityClassName == "" {
+		fillPointer(&pod.Spec.Priority, 0)
+		fillPointer(&pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority)
+	}
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		tolerateBriefly(&pod.Spec, key)
+	}
+}
+
+// tolerateBriefly lets a pod stay five minutes on a node with a taint, unless it says itself how long.
+func tolerateBriefly(spec *corev1.PodSpec, taint string) {
+	const seconds = 300
+	said := slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool {
+		return (t.Key == taint || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
+	})
+	if said {
+		return
+	}
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+		Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(seconds)),
+	})
+}
+
+// PreparePodStatus carries over what a write to the status of a pod may leave out; pkg/registry/core/pod/strategy.go
+// podStatusStrategy.
+func PreparePodStatus(pod, old *corev1.Pod) {
+	fill(&pod.Status.QOSClass, old.Status.QOSClass)
+	fill(&pod.Status.ObservedGeneration, old.Status.ObservedGeneration)
+}
+
+// QOSClass returns the class of service that a pod's requests and limits put it in; pkg/apis/core/helper/qos/qos.go.
+func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
+	requested, guaranteed := false, true
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			resources := &containers[i].Resources
+			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+				request, limit := resources.Requests[name], resources.Limits[name]
+				requested = requested || !request.IsZero() || !limit.IsZero()
+				guaranteed = guaranteed && !limit.IsZero() && (request.IsZero() || request.Cmp(limit) == 0)
+			}
+		}
+	}
+	switch {
+	case !requested:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+// PreparePersistentVolumeClaim sets the status of a new claim; pkg/registry/core/persistentvolumeclaim/strategy.go.
+func PreparePersistentVolumeClaim(claim *corev1.PersistentVolumeClaim) {
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+}
+
+// ProtectClaim adds the finalizer of the admission plugin StorageObjectInUseProtection to a new claim;
+// plugin/pkg/admission/storage/storageobjectinuseprotection. It is apart from the preparation because only
+// kube-controller-manager's pvc-protection controller takes the finalizer away again: without it deleted claims stay.
+func ProtectClaim(claim *corev1.PersistentVolumeClaim) {
+	const finalizer = "kubernetes.io/pvc-protection"
+	if !slices.Contains(claim.Finalizers, finalizer) {
+		claim.Finalizers = append(claim.Finalizers, finalizer)
+	}
+}
+
+// PrepareNamespace sets the status of a new namespace and the finalizer of the namespace controller;
+// pkg/registry/core/namespace/strategy.go.
+func PrepareNamespace(namespace *corev1.Namespace) {
+	namespace.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
+	if !slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		namespace.Spec.Finalizers = append(namespace.Spec.Finalizers, corev1.FinalizerKubernetes)
+	}
+}
+
+// NeedsClusterIP says whether an address has to be allocated for a new service, to be handed to [AllocateService].
+func NeedsClusterIP(service *corev1.Service) bool {
+	return service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.ClusterIP == "" && len(service.Spec.ClusterIPs) == 0
+}
+
+// AllocateService sets the address fields of a new service in a cluster with IPv4 only; pkg/registry/core/service/storage/
+// alloc.go. The address is used if the service needs one, see [NeedsClusterIP]; choosing it is left to the caller. Node
+// ports are not allocated.
+func AllocateService(service *corev1.Service, address string) {
+	spec := &service.Spec
+	if spec.Type == corev1.ServiceTypeExternalName {
+		return
+	}
+	switch {
+	case spec.ClusterIP == "" && len(spec.ClusterIPs) == 0:
+		spec.ClusterIP, spec.ClusterIPs = address, []string{address}
+	case spec.ClusterIP == "":
+		spec.ClusterIP = spec.ClusterIPs[0]
+	case len(spec.ClusterIPs) == 0:
+		spec.ClusterIPs = []string{spec.ClusterIP}
+	}
+	policy, families := corev1.IPFamilyPolicySingleStack, []corev1.IPFamily{corev1.IPv4Protocol}
+	if spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0 {
+		// A headless service whose endpoints somebody else writes may have any.
+		policy, families = corev1.IPFamilyPolicyRequireDualStack, append(families, corev1.IPv6Protocol)
+	}
+	fillPointer(&spec.IPFamilyPolicy, policy)
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = families
+	}
+}
+
+// KeepAllocations carries over the addresses of a service that an update leaves out; pkg/registry/core/service/storage/
+// storage.go patchAllocatedValues and defaultOnUpdate.
+func KeepAllocations(service, old *corev1.Service) {
+	spec, before := &service.Spec, &old.Spec
+	if spec.Type == corev1.ServiceTypeExternalName || before.Type == corev1.ServiceTypeExternalName {
+		return
+	}
+	if spec.ClusterIP == "" && (len(spec.ClusterIPs) == 0 || slices.Equal(spec.ClusterIPs, before.ClusterIPs)) {
+		spec.ClusterIP = before.ClusterIP
+	}
+	if len(spec.ClusterIPs) == 0 && spec.ClusterIP == before.ClusterIP {
+		spec.ClusterIPs = slices.Clone(before.ClusterIPs)
+	}
+	if spec.IPFamilyPolicy == nil {
+		spec.IPFamilyPolicy = before.IPFamilyPolicy
+	}
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = slices.Clone(before.IPFamilies)
+	}
+}
+
+// PodGracePeriod returns for how many seconds a delete leaves a pod in place, and whether it does so at all;
+// pkg/registry/core/pod/strategy.go CheckGracefulDelete. A pod that no node has, or that has ended, goes at once.
+func PodGracePeriod(pod *corev1.Pod, options *metav1.DeleteOptions) (seconds int64, graceful bool) {
+	switch {
+	case pod.Spec.NodeName == "", pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
+		return 0, true
+	case options != nil && options.GracePeriodSeconds != nil:
+		seconds = *options.GracePeriodSeconds
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		seconds = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	if seconds < 0 {
+		seconds = 1 // a negative period means "as fast as gracefully possible"
+	}
+	return seconds, true
+}

@@ -1,0 +1,189 @@
+package apiserver
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
+)
+
+// The places of the built-ins in the kinds table.
+const (
+	statefulSetOrder = iota
+	podOrder
+	claimOrder
+	controllerRevisionOrder
+	configMapOrder
+	secretOrder
+	serviceOrder
+	eventOrder
+	namespaceOrder
+	leaseOrder
+	nodeOrder
+	builtinCount
+)
+
+// rules are what package builtin knows about a kind whose Go type is T. Any of them may be nil.
+type rules[T any] struct {
+	defaults                 func(obj *T, version string)
+	prepare                  func(obj *T)
+	prepareUpdate            func(obj, old *T)
+	prepareStatus            func(obj, old *T)
+	validate, validateStatus func(obj, old *T, version string) field.ErrorList
+}
+
+// builtins returns the rows of the built-in kinds. What a row says is said by the strategy of the kind, in
+// pkg/registry/<group>/<kind>/strategy.go and storage/storage.go of k8s.io/kubernetes v1.36.
+func builtins(version Version) []*Kind {
+	rows := make([]*Kind, builtinCount)
+	rows[statefulSetOrder] = row(version, "apps/v1", "StatefulSet", "statefulsets", Kind{
+		ShortNames: []string{"sts"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
+	}, rules[appsv1.StatefulSet]{defaults: builtin.DefaultStatefulSet})
+	rows[podOrder] = row(version, "v1", "Pod", "pods", Kind{
+		ShortNames: []string{"po"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
+		StatusKeeps: ResetSpecAndOwners, ReturnsDeleted: true, Graceful: podGrace, Fields: podFields,
+	}, rules[corev1.Pod]{defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareStatus: builtin.PreparePodStatus})
+	rows[claimOrder] = row(version, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Kind{
+		ShortNames: []string{"pvc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
+	}, rules[corev1.PersistentVolumeClaim]{
+		defaults: builtin.DefaultPersistentVolumeClaim, prepare: builtin.PreparePersistentVolumeClaim,
+	})
+	rows[controllerRevisionOrder] = row(version, "apps/v1", "ControllerRevision", "controllerrevisions", Kind{
+		Namespaced: true, UnconditionalUpdate: true,
+	}, rules[appsv1.ControllerRevision]{})
+	rows[configMapOrder] = row(version, "v1", "ConfigMap", "configmaps", Kind{
+		ShortNames: []string{"cm"}, Namespaced: true, UnconditionalUpdate: true,
+	}, rules[corev1.ConfigMap]{})
+	rows[secretOrder] = row(version, "v1", "Secret", "secrets", Kind{
+		Namespaced: true, UnconditionalUpdate: true, Fields: secretFields,
+	}, rules[corev1.Secret]{defaults: builtin.DefaultSecret})
+	rows[serviceOrder] = row(version, "v1", "Service", "services", Kind{
+		ShortNames: []string{"svc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, CreateOnUpdate: true,
+		ReturnsDeleted: true, Fields: serviceFields, storagePath: "services/specs",
+	}, rules[corev1.Service]{
+		defaults: builtin.DefaultService, prepare: allocateAddress, prepareUpdate: builtin.KeepAllocations,
+	})
+	rows[eventOrder] = row(version, "v1", "Event", "events", Kind{
+		ShortNames: []string{"ev"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, Volatile: true,
+		Fields: eventFields,
+	}, rules[corev1.Event]{})
+	rows[namespaceOrder] = row(version, "v1", "Namespace", "namespaces", Kind{
+		ShortNames: []string{"ns"}, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true, Fields: namespaceFields,
+	}, rules[corev1.Namespace]{defaults: builtin.DefaultNamespace, prepare: builtin.PrepareNamespace})
+	rows[leaseOrder] = row(version, "coordination.k8s.io/v1", "Lease", "leases", Kind{
+		Namespaced: true, CreateOnUpdate: true, Volatile: true,
+	}, rules[coordinationv1.Lease]{})
+	rows[nodeOrder] = row(version, "v1", "Node", "nodes", Kind{
+		ShortNames: []string{"no"}, HasStatus: true, UnconditionalUpdate: true, Fields: nodeFields, storagePath: "minions",
+	}, rules[corev1.Node]{defaults: builtin.DefaultNode})
+	return rows
+}
+
+// row completes the row of a built-in whose Go type is T.
+func row[T any](version Version, apiVersion, kind, resource string, k Kind, r rules[T]) *Kind {
+	k.GroupVersionKind = schema.FromAPIVersionAndKind(apiVersion, kind)
+	k.Resource = resource
+	k.Type = reflect.TypeFor[T]()
+	k.ValidName = builtin.ValidName(kind)
+	if r.defaults != nil {
+		k.Default = func(obj Object) { r.defaults(as[T](obj), string(version)) }
+	}
+	if r.prepare != nil {
+		k.PrepareCreate = func(obj Object) { r.prepare(as[T](obj)) }
+	}
+	k.PrepareUpdate = onPair(r.prepareUpdate)
+	k.PrepareStatus = onPair(r.prepareStatus)
+	k.Validate = onVersion(r.validate)
+	k.ValidateStatus = onVersion(r.validateStatus)
+	return &k
+}
+
+// as returns the object as a *T, nil for none.
+func as[T any](obj Object) *T {
+	typed, _ := any(obj).(*T)
+	return typed
+}
+
+func onPair[T any](f func(obj, old *T)) func(obj, old Object) {
+	if f == nil {
+		return nil
+	}
+	return func(obj, old Object) { f(as[T](obj), as[T](old)) }
+}
+
+func onVersion[T any](f func(obj, old *T, version string) field.ErrorList) func(obj, old Object, v Version) field.ErrorList {
+	if f == nil {
+		return nil
+	}
+	return func(obj, old Object, v Version) field.ErrorList { return f(as[T](obj), as[T](old), string(v)) }
+}
+
+func podGrace(obj Object, options *metav1.DeleteOptions) (seconds int64, graceful bool) {
+	return builtin.PodGracePeriod(obj.(*corev1.Pod), options)
+}
+
+// allocateAddress gives a new Service an address of 10.96.0.0/12, the usual range. As a UID does, it follows from what the
+// Service is called; that two Services share one is possible but unlikely, and nothing here routes by it.
+func allocateAddress(service *corev1.Service) {
+	address := ""
+	if builtin.NeedsClusterIP(service) {
+		n := xxhash.Sum64String(service.Namespace + "/" + service.Name)
+		address = fmt.Sprintf("10.%d.%d.%d", 96+n>>16&15, n>>8&255, 1+n&255%254)
+	}
+	builtin.AllocateService(service, address)
+}
+
+// fieldOf makes a field selector's value of a field of T.
+func fieldOf[T any](value func(*T) string) func(Object) string {
+	return func(obj Object) string { return value(as[T](obj)) }
+}
+
+// The field selectors of the kinds: AddFieldLabelConversionFunc in pkg/apis/core/v1/conversion.go.
+var (
+	podFields = map[string]func(Object) string{
+		"spec.nodeName":            fieldOf(func(p *corev1.Pod) string { return p.Spec.NodeName }),
+		"spec.restartPolicy":       fieldOf(func(p *corev1.Pod) string { return string(p.Spec.RestartPolicy) }),
+		"spec.schedulerName":       fieldOf(func(p *corev1.Pod) string { return p.Spec.SchedulerName }),
+		"spec.serviceAccountName":  fieldOf(func(p *corev1.Pod) string { return p.Spec.ServiceAccountName }),
+		"spec.hostNetwork":         fieldOf(func(p *corev1.Pod) string { return strconv.FormatBool(p.Spec.HostNetwork) }),
+		"status.phase":             fieldOf(func(p *corev1.Pod) string { return string(p.Status.Phase) }),
+		"status.podIP":             fieldOf(func(p *corev1.Pod) string { return p.Status.PodIP }),
+		"status.nominatedNodeName": fieldOf(func(p *corev1.Pod) string { return p.Status.NominatedNodeName }),
+	}
+	secretFields = map[string]func(Object) string{
+		"type": fieldOf(func(s *corev1.Secret) string { return string(s.Type) }),
+	}
+	serviceFields = map[string]func(Object) string{
+		"spec.clusterIP": fieldOf(func(s *corev1.Service) string { return s.Spec.ClusterIP }),
+		"spec.type":      fieldOf(func(s *corev1.Service) string { return string(s.Spec.Type) }),
+	}
+	namespaceFields = map[string]func(Object) string{
+		"status.phase": fieldOf(func(n *corev1.Namespace) string { return string(n.Status.Phase) }),
+	}
+	nodeFields = map[string]func(Object) string{
+		"spec.unschedulable": fieldOf(func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) }),
+	}
+	eventFields = map[string]func(Object) string{
+		"involvedObject.kind":            fieldOf(func(e *corev1.Event) string { return e.InvolvedObject.Kind }),
+		"involvedObject.namespace":       fieldOf(func(e *corev1.Event) string { return e.InvolvedObject.Namespace }),
+		"involvedObject.name":            fieldOf(func(e *corev1.Event) string { return e.InvolvedObject.Name }),
+		"involvedObject.uid":             fieldOf(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) }),
+		"involvedObject.apiVersion":      fieldOf(func(e *corev1.Event) string { return e.InvolvedObject.APIVersion }),
+		"involvedObject.resourceVersion": fieldOf(func(e *corev1.Event) string { return e.InvolvedObject.ResourceVersion }),
+		"involvedObject.fieldPath":       fieldOf(func(e *corev1.Event) string { return e.InvolvedObject.FieldPath }),
+		"reason":                         fieldOf(func(e *corev1.Event) string { return e.Reason }),
+		"reportingComponent":             fieldOf(func(e *corev1.Event) string { return e.ReportingController }),
+		"source":                         fieldOf(func(e *corev1.Event) string { return e.Source.Component }),
+		"type":                           fieldOf(func(e *corev1.Event) string { return e.Type }),
+	}
+)

@@ -1,0 +1,175 @@
+package apiserver
+
+import (
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
+)
+
+// wireTime cuts a time down to what its JSON form keeps.
+func wireTime(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// create answers a POST; pkg/endpoints/handlers/create.go and Store.create of
+// pkg/registry/generic/registry/store.go.
+func (s *Server) create(req *Request) *Response {
+	obj, err := s.body(req)
+	if err != nil {
+		return failed(err)
+	}
+	if req.Name != "" && obj.GetName() != "" && req.Name != obj.GetName() {
+		return failed(badRequest("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), req.Name))
+	}
+	if err := s.admitNamespace(req.Kind, obj); err != nil {
+		return failed(err)
+	}
+	return s.createNew(req, obj)
+}
+
+// body takes the object of a request: in stored form, in the request's namespace, with its defaults.
+func (s *Server) body(req *Request) (Object, *statusError) {
+	k := req.Kind
+	if req.Object == nil {
+		return nil, badRequest("the request for %s has no object", k)
+	}
+	obj, err := k.Stored(req.Object)
+	if err != nil {
+		return nil, badRequest("%v", err)
+	}
+	if err := placeIn(req.Namespace, obj); err != nil {
+		return nil, err
+	}
+	k.dropUnstored(obj)
+	if k.Default != nil {
+		k.Default(obj)
+	}
+	return obj, nil
+}
+
+// placeIn sees to it that the object is in the namespace of the request; pkg/registry/rest/meta.go
+// EnsureObjectNamespaceMatchesRequestNamespace.
+func placeIn(namespace string, obj Object) *statusError {
+	switch own := obj.GetNamespace(); {
+	case own == namespace:
+	case own == "" || namespace == "":
+		obj.SetNamespace(namespace)
+	default:
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// admitNamespace is the admission plugin NamespaceLifecycle: nothing is created where there is no namespace, or where it
+// is going away; pkg/admission/plugin/namespace/lifecycle/admission.go.
+func (s *Server) admitNamespace(k *Kind, obj Object) *statusError {
+	if !k.Namespaced {
+		return nil
+	}
+	name := obj.GetNamespace()
+	namespaces := s.kinds.rows[namespaceOrder]
+	e := s.table(namespaces).get("", name)
+	if e == nil {
+		return notFound(namespaces, name)
+	}
+	if ns := e.object.(*corev1.Namespace); ns.Status.Phase != corev1.NamespaceTerminating && ns.DeletionTimestamp == nil {
+		return nil
+	}
+	err := apierrors.NewForbidden(k.GroupResource(), obj.GetName(),
+		errorText("unable to create new content in namespace "+name+" because it is being terminated"))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
+		Message: "namespace " + name + " is being terminated",
+	})
+	return err
+}
+
+// createNew creates an object that has its defaults and its place.
+func (s *Server) createNew(req *Request, obj Object) *Response {
+	k := req.Kind
+	s.initialize(k, obj)
+	if obj.GetName() != "" || obj.GetGenerateName() == "" {
+		return s.createNamed(req, obj)
+	}
+	role := nameRole(k, obj)
+	first := s.names.count(role)
+	for n := first; ; n++ {
+		obj.SetName(generatedName(obj.GetGenerateName(), role, n))
+		taken := s.table(k).get(obj.GetNamespace(), obj.GetName()) != nil
+		if taken && n+1 < first+nameAttempts {
+			continue
+		}
+		if taken {
+			return failed(apierrors.NewGenerateNameConflict(k.GroupResource(), obj.GetName(), 1))
+		}
+		response := s.createNamed(req, obj)
+		if response.Committed != 0 {
+			s.names.set(role, n+1)
+		}
+		return response
+	}
+}
+
+// initialize sets what a client may not decide about a new object.
+func (s *Server) initialize(k *Kind, obj Object) {
+	obj.SetUID("")
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetSelfLink("")
+	obj.SetCreationTimestamp(s.timestamp())
+	if k.Generation != GenerationNone {
+		obj.SetGeneration(1)
+	}
+	if k.HasStatus {
+		k.clearStatus(obj)
+	}
+	if k.PrepareCreate != nil {
+		k.PrepareCreate(obj)
+	}
+}
+
+// createNamed validates and commits a new object that has its final name.
+func (s *Server) createNamed(req *Request, obj Object) *Response {
+	k := req.Kind
+	if errs := s.validateNew(k, obj); len(errs) > 0 {
+		return failed(invalid(k, obj.GetName(), errs))
+	}
+	if obj.GetResourceVersion() != "" {
+		return failed(plain("resourceVersion should not be set on objects to be created"))
+	}
+	if existing := s.table(k).get(obj.GetNamespace(), obj.GetName()); existing != nil {
+		err := apierrors.NewAlreadyExists(k.GroupResource(), obj.GetName())
+		if existing.object.GetDeletionTimestamp() != nil {
+			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+		}
+		return failed(err)
+	}
+	key := uidKey(k, obj.GetNamespace(), obj.GetName())
+	n := s.uids.count(key)
+	obj.SetUID(uidFor(key, n))
+	if req.DryRun {
+		return &Response{Code: http.StatusCreated, Object: obj}
+	}
+	s.uids.set(key, n+1)
+	response := s.committed(obj, nil, s.commit(k, obj, nil))
+	response.Code = http.StatusCreated
+	return response
+}
+
+// validateNew checks a new object.
+func (s *Server) validateNew(k *Kind, obj Object) field.ErrorList {
+	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(), string(s.kinds.version))
+	if k.Validate != nil {
+		errs = append(errs, k.Validate(obj, nil, s.kinds.version)...)
+	}
+	return errs
+}
+
+// errorText is an error that is its text.
+type errorText string
+
+func (e errorText) Error() string { return string(e) }

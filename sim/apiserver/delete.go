@@ -1,0 +1,247 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// delete answers a DELETE; Store.Delete of pkg/registry/generic/registry/store.go and BeforeDelete of
+// pkg/registry/rest/delete.go.
+func (s *Server) delete(req *Request) *Response {
+	k := req.Kind
+	options := req.Delete
+	if errs := metavalidation.ValidateDeleteOptions(&options); len(errs) > 0 {
+		return failed(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs))
+	}
+	e := s.table(k).get(req.Namespace, req.Name)
+	if e == nil {
+		return failed(notFound(k, req.Name))
+	}
+	if err := checkPreconditions(k, e, options.Preconditions); err != nil {
+		return failed(err)
+	}
+	if k.order == namespaceOrder {
+		return s.deleteNamespace(req, e.object)
+	}
+	dryRun := req.DryRun || len(options.DryRun) > 0
+	stored := e.object
+	marked, outcome := s.markDeleted(k, stored, &options)
+	response := answer(stored, stored)
+	if marked != nil {
+		response = s.write(k, marked, stored, dryRun)
+	}
+	if outcome == removeNow && !dryRun {
+		s.remove(k, response)
+	}
+	if outcome != marking && !k.ReturnsDeleted {
+		response.Object = nil
+	}
+	return response
+}
+
+// remove takes the object of the response out of the store, and completes the response.
+func (s *Server) remove(k *Kind, response *Response) {
+	revision := s.commit(k, nil, response.Object)
+	events := s.table(k).log
+	response.Object = events[len(events)-1].Object
+	response.Revision, response.Committed = revision, revision
+}
+
+// checkPreconditions compares the preconditions of a delete with what is stored.
+func checkPreconditions(k *Kind, e *entry, preconditions *metav1.Preconditions) *statusError {
+	if preconditions == nil {
+		return nil
+	}
+	if want := preconditions.UID; want != nil && *want != e.object.GetUID() {
+		return preconditionFailed(k, e.name, "UID", string(*want), string(e.object.GetUID()), "deleted and then recreated")
+	}
+	if want := preconditions.ResourceVersion; want != nil && *want != e.object.GetResourceVersion() {
+		return preconditionFailed(k, e.name, "ResourceVersion", *want, e.object.GetResourceVersion(), "modified")
+	}
+	return nil
+}
+
+// deletion is what becomes of an object that is deleted.
+type deletion uint8
+
+const (
+	marking   deletion = iota // it stays, marked as being deleted
+	removeNow                 // it goes: after being marked, if its kind has a grace period, and at once if not
+	pending                   // its grace period runs already, and ends no later than asked for
+)
+
+// markDeleted returns the object as the delete leaves it, nil if it is removed without being marked first.
+func (s *Server) markDeleted(k *Kind, stored Object, options *metav1.DeleteOptions) (Object, deletion) {
+	marked := k.shallowCopy(stored)
+	graceful, isPending := s.beginGrace(k, marked, options)
+	if isPending {
+		return nil, pending
+	}
+	if finalizers, changed := k.collectorFinalizers(marked, options); changed {
+		marked.SetFinalizers(finalizers)
+	}
+	waiting := len(marked.GetFinalizers()) > 0
+	switch {
+	case !graceful && waiting:
+		s.markAsDeleting(marked)
+		return marked, marking
+	case !graceful:
+		return nil, removeNow
+	case waiting || *marked.GetDeletionGracePeriodSeconds() > 0:
+		return marked, marking
+	default:
+		return marked, removeNow
+	}
+}
+
+// beginGrace starts or shortens the grace period of a kind that has one.
+func (s *Server) beginGrace(k *Kind, obj Object, options *metav1.DeleteOptions) (graceful, isPending bool) {
+	if k.Graceful == nil {
+		return false, false
+	}
+	if options.GracePeriodSeconds != nil && *options.GracePeriodSeconds < 0 {
+		options.GracePeriodSeconds = new(int64(1))
+	}
+	deleted := obj.GetDeletionTimestamp()
+	if deleted == nil {
+		seconds, ok := k.Graceful(obj, options)
+		if !ok {
+			return false, false
+		}
+		end := metav1.NewTime(s.timestamp().Add(time.Duration(seconds) * time.Second))
+		obj.SetDeletionTimestamp(&end)
+		obj.SetDeletionGracePeriodSeconds(&seconds)
+		if obj.GetGeneration() > 0 {
+			obj.SetGeneration(obj.GetGeneration() + 1)
+		}
+		return true, false
+	}
+	current := obj.GetDeletionGracePeriodSeconds()
+	if current == nil || *current == 0 {
+		return false, false
+	}
+	if options.GracePeriodSeconds == nil || *options.GracePeriodSeconds >= *current {
+		return false, true
+	}
+	s.shortenGrace(obj, *current, *options.GracePeriodSeconds)
+	return true, false
+}
+
+// shortenGrace moves the end of a grace period forward, though not into the past.
+func (s *Server) shortenGrace(obj Object, current, wanted int64) {
+	end := obj.GetDeletionTimestamp().Add(time.Duration(wanted-current) * time.Second)
+	if now := s.timestamp(); end.Before(now.Time) {
+		end = now.Time
+		wanted = min(wanted, 1)
+	}
+	timestamp := metav1.NewTime(end)
+	obj.SetDeletionTimestamp(&timestamp)
+	obj.SetDeletionGracePeriodSeconds(&wanted)
+}
+
+// markAsDeleting marks an object that finalizers keep.
+func (s *Server) markAsDeleting(obj Object) {
+	now := s.timestamp()
+	deleted := obj.GetDeletionTimestamp()
+	if deleted == nil && obj.GetGeneration() > 0 {
+		obj.SetGeneration(obj.GetGeneration() + 1)
+	}
+	if deleted == nil || deleted.After(now.Time) {
+		obj.SetDeletionTimestamp(&now)
+	}
+	obj.SetDeletionGracePeriodSeconds(new(int64(0)))
+}
+
+// collectorFinalizers returns the finalizers of a deleted object with those that tell the garbage collector what to do
+// about its dependents, and whether that is a change; deletionFinalizersForGarbageCollection of store.go.
+func (k *Kind) collectorFinalizers(obj Object, options *metav1.DeleteOptions) ([]string, bool) {
+	old := obj.GetFinalizers()
+	policy := k.propagation(old, options)
+	var finalizers []string
+	for _, f := range old {
+		if f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			finalizers = append(finalizers, f)
+		}
+	}
+	switch policy {
+	case metav1.DeletePropagationOrphan:
+		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
+	case metav1.DeletePropagationForeground:
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
+	}
+	same := len(old) == len(finalizers)
+	for _, f := range finalizers {
+		same = same && slices.Contains(old, f)
+	}
+	return finalizers, !same
+}
+
+// propagation returns what is to become of the dependents: what the options say, what an earlier delete said, or what the
+// kind does by default, in this order.
+func (k *Kind) propagation(finalizers []string, options *metav1.DeleteOptions) metav1.DeletionPropagation {
+	switch {
+	case options.OrphanDependents != nil && *options.OrphanDependents:
+		return metav1.DeletePropagationOrphan
+	case options.OrphanDependents != nil:
+		return metav1.DeletePropagationBackground
+	case options.PropagationPolicy != nil:
+		return *options.PropagationPolicy
+	}
+	for _, f := range finalizers {
+		switch f {
+		case metav1.FinalizerOrphanDependents:
+			return metav1.DeletePropagationOrphan
+		case metav1.FinalizerDeleteDependents:
+			return metav1.DeletePropagationForeground
+		}
+	}
+	return k.DefaultPropagation
+}
+
+// deleteNamespace starts the end of a namespace: it is Terminating until the namespace controller has emptied it;
+// pkg/registry/core/namespace/storage/storage.go of k8s.io/kubernetes.
+func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
+	ns := stored.(*corev1.Namespace)
+	if ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0 {
+		return answer(stored, stored)
+	}
+	if ns.DeletionTimestamp != nil {
+		response := &Response{Code: http.StatusOK, Object: stored, Before: stored}
+		s.remove(req.Kind, response)
+		return response
+	}
+	s.gap("namespaces are marked as Terminating but never emptied: there is no namespace controller")
+	terminating := *ns
+	now := s.timestamp()
+	terminating.DeletionTimestamp = &now
+	terminating.Status.Phase = corev1.NamespaceTerminating
+	return s.write(req.Kind, &terminating, stored, req.DryRun || len(req.Delete.DryRun) > 0)
+}
+
+// deleteCollection lists and deletes one object after another, in the order of their storage keys. It stops at the first
+// error; what was deleted by then stays deleted. Committed is the revision of the last commit.
+func (s *Server) deleteCollection(req *Request) *Response {
+	response := s.list(req)
+	if response.Err != nil {
+		return response
+	}
+	for _, obj := range response.Items {
+		one := &Request{
+			Verb: req.Verb, Kind: req.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), DryRun: req.DryRun, Delete: req.Delete,
+		}
+		deleted := s.delete(one)
+		if deleted.Err != nil && !apierrors.IsNotFound(deleted.Err) {
+			deleted.Committed = response.Committed
+			return deleted
+		}
+		response.Committed = max(response.Committed, deleted.Committed)
+	}
+	return response
+}

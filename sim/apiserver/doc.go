@@ -1,0 +1,38 @@
+// Package apiserver is the simulated Kubernetes API server: a multi-version store and the request pipeline in front of it.
+//
+// A [Server] answers one [Request] at a time with [Server.Do], exactly as a kube-apiserver of the modelled minor version
+// would: with the same codes, reasons, messages and details, and the same commits in the same order. Truth is a real
+// control plane; the recordings in testdata were made with one, and a test plays every one of them.
+//
+//	server := apiserver.NewServer(apiserver.NewKinds(apiserver.V136), clock)
+//	answer := server.Do(&apiserver.Request{Verb: schedule.Create, Kind: kind, Namespace: "default", Object: set})
+//
+// # Store
+//
+// There is one revision for all kinds, as in etcd: each commit takes the next one, deletes too. Stored objects are
+// immutable and shared between the store, its event logs, its readers and its snapshots; a write makes a new object that
+// shares every part it did not change. Each kind has an append-only event log ([Server.Log]); a reader keeps an index into
+// it as its cursor. A [Snapshot] is the state at a moment, from which any number of servers can start.
+//
+// # Pipeline
+//
+// A request goes: decode, default, (patch | UID and revision rules), metadata and status resets, validation, deletion
+// rules, no-op check, commit. What differs between kinds is data in the kinds table ([Kinds]), not code. A custom resource
+// is stored as *unstructured.Unstructured, a built-in as its Go type.
+//
+// # Names
+//
+// UIDs and the suffixes of generated names are derived from what the object is rather than drawn at random, see names.go:
+// two runs that create the same objects in a different order still give them the same UIDs.
+//
+// # Limitations
+//
+// What a request touches that is not modelled is remembered and told by [Server.Gaps]. Not modelled are: server-side apply
+// and managedFields (dropped from what is stored), admission webhooks and plugins other than NamespaceLifecycle,
+// DefaultTolerationSeconds and Priority for Pods, RBAC, the eviction subresource and PodDisruptionBudgets, quotas, the
+// finalizer that protects PersistentVolumeClaims in use, IP allocation for Services, conversion between versions, the
+// finalize subresource of namespaces, and expiry of Events. Fields of a built-in that this version of k8s.io/api does not
+// know are dropped. Reads are linearizable: there is one server and it has no stale watch cache.
+//
+// A Server is used by one goroutine at a time. It has no locks, starts no goroutine, and reads no clock but its own.
+package apiserver

@@ -1,0 +1,147 @@
+package apiserver
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kinds is a kinds table: the built-ins of one Kubernetes version, and the custom resources of a scenario. It is filled
+// before servers use it, and only read from then on.
+type Kinds struct {
+	version Version
+	rows    []*Kind
+	byGVK   map[schema.GroupVersionKind]*Kind
+}
+
+// NewKinds returns a table of the built-ins as the given version of Kubernetes treats them.
+func NewKinds(version Version) *Kinds {
+	kinds := &Kinds{version: version, byGVK: map[schema.GroupVersionKind]*Kind{}}
+	for _, row := range builtins(version) {
+		kinds.add(row)
+	}
+	return kinds
+}
+
+// add appends a row and fills in what follows from it.
+func (k *Kinds) add(row *Kind) *Kind {
+	row.order = len(k.rows)
+	row.name = row.Kind
+	if k.ByName(row.Kind) != nil {
+		row.name = row.String()
+	}
+	row.spec, row.status = -1, -1
+	if row.Type != nil {
+		row.spec, row.status = fieldIndex(row.Type, "Spec"), fieldIndex(row.Type, "Status")
+	}
+	if row.Singular == "" {
+		row.Singular = strings.ToLower(row.Kind)
+	}
+	if row.DefaultPropagation == "" {
+		row.DefaultPropagation = metav1.DeletePropagationBackground
+	}
+	if row.storagePath == "" {
+		row.storagePath = row.Resource
+		if row.Custom() {
+			row.storagePath = row.Group + "/" + row.Resource
+		}
+	}
+	k.rows = append(k.rows, row)
+	k.byGVK[row.GroupVersionKind] = row
+	return row
+}
+
+func fieldIndex(t reflect.Type, name string) int {
+	if f, ok := t.FieldByName(name); ok && len(f.Index) == 1 {
+		return f.Index[0]
+	}
+	return -1
+}
+
+// Version returns the version of Kubernetes the table models.
+func (k *Kinds) Version() Version { return k.version }
+
+// All returns every kind: the built-ins in a fixed order, then the others in the order they were added.
+func (k *Kinds) All() []*Kind { return k.rows }
+
+// ByName returns the kind of that name, or nil. Where two groups share a name the first one added wins; the other is
+// found by its qualified name, "Widget.example.com".
+func (k *Kinds) ByName(name string) *Kind {
+	for _, row := range k.rows {
+		if row.Kind == name || row.String() == name {
+			return row
+		}
+	}
+	return nil
+}
+
+// ByGVK returns the kind with that group, version and kind, or nil.
+func (k *Kinds) ByGVK(gvk schema.GroupVersionKind) *Kind { return k.byGVK[gvk] }
+
+// ByGVR returns the kind with that group, version and plural, or nil.
+func (k *Kinds) ByGVR(gvr schema.GroupVersionResource) *Kind {
+	for _, row := range k.rows {
+		if row.Resource == gvr.Resource && row.Group == gvr.Group && row.Version == gvr.Version {
+			return row
+		}
+	}
+	return nil
+}
+
+// Of returns the kind of an object: the one its apiVersion and kind name, or else the built-in of its Go type; nil if the
+// table has neither.
+func (k *Kinds) Of(obj Object) *Kind {
+	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
+		return k.byGVK[gvk]
+	}
+	t := reflect.TypeOf(obj).Elem()
+	for _, row := range k.rows {
+		if row.Type == t {
+			return row
+		}
+	}
+	return nil
+}
+
+// AddType adds a custom resource of which only a Go type is known, so that there is no schema: nothing is pruned,
+// defaulted or validated. Its first use is a fidelity gap.
+func (k *Kinds) AddType(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus bool) (*Kind, error) {
+	row := customRow(gvk, plural, namespaced, hasStatus)
+	row.gap = fmt.Sprintf("%s has no CustomResourceDefinition: nothing of it is pruned, defaulted or validated", row)
+	return k.addNew(row)
+}
+
+// AddUnknown adds a kind of which nothing but its name is known, with the rules of a namespaced custom resource that has a
+// status subresource. Its first use is a fidelity gap.
+func (k *Kinds) AddUnknown(gvk schema.GroupVersionKind) (*Kind, error) {
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	row := customRow(gvk, plural.Resource, true, true)
+	row.gap = fmt.Sprintf("%s is not a kind this server knows: it is treated as a custom resource without a schema", row)
+	return k.addNew(row)
+}
+
+func (k *Kinds) addNew(row *Kind) (*Kind, error) {
+	if k.byGVK[row.GroupVersionKind] != nil {
+		return nil, fmt.Errorf("kind %s is in the kinds table already: define it once", row.GroupVersionKind)
+	}
+	return k.add(row), nil
+}
+
+// customRow is what all custom resources have in common; staging/src/k8s.io/apiextensions-apiserver/pkg/registry/
+// customresource/strategy.go, v1.36.
+func customRow(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus bool) *Kind {
+	return &Kind{
+		GroupVersionKind: gvk,
+		Resource:         plural,
+		Namespaced:       namespaced,
+		HasStatus:        hasStatus,
+		StatusKeeps:      ResetAllButStatus,
+		Generation:       GenerationCustom,
+		ValidName:        apivalidation.NameIsDNSSubdomain,
+	}
+}

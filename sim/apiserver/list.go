@@ -1,0 +1,229 @@
+package apiserver
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// get answers a GET of one object.
+func (s *Server) get(req *Request) *Response {
+	revision, err := s.readRevision(req.ResourceVersion)
+	if err != nil {
+		return failed(err)
+	}
+	if revision > s.revision {
+		return failed(tooLargeRevision(revision, s.revision))
+	}
+	e := s.table(req.Kind).get(req.Namespace, req.Name)
+	if e == nil {
+		return failed(notFound(req.Kind, req.Name))
+	}
+	return &Response{Code: http.StatusOK, Object: e.object, Revision: e.revision}
+}
+
+// readRevision parses the resourceVersion of a read; zero is any.
+func (s *Server) readRevision(text string) (int64, *statusError) {
+	if text == "" || text == "0" {
+		return 0, nil
+	}
+	revision, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		_, parseErr := strconv.ParseUint(text, 10, 64)
+		if parseErr == nil {
+			parseErr = err
+		}
+		return 0, plain("resourceVersion: Invalid value: " + strconv.Quote(text) + ": " + parseErr.Error())
+	}
+	return int64(revision), nil
+}
+
+// The messages of pkg/storage/etcd3/errors.go.
+const (
+	listExpired          = "The resourceVersion for the provided list is too old."
+	inconsistentContinue = "The provided continue parameter is too old to display a consistent list result. You can start a " +
+		"new list without the continue parameter, or use the continue token in this response to retrieve the remainder of " +
+		"the results. Continuing with the provided token results in an inconsistent list - objects that were created, " +
+		"modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+// continueToken is where a paged list goes on: after a storage key, at the revision of the first page. A revision of -1
+// is the latest one. The form is that of pkg/storage/continue.go.
+type continueToken struct {
+	APIVersion string `json:"v"`
+	Revision   int64  `json:"rv"`
+	Start      string `json:"start"`
+}
+
+func (t continueToken) encode() string {
+	data, _ := json.Marshal(t) // three plain fields cannot fail
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func decodeContinue(text string) (continueToken, *statusError) {
+	var token continueToken
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(data, &token)
+	}
+	if err == nil && (token.APIVersion != "meta.k8s.io/v1" || token.Revision == 0 || token.Start == "") {
+		err = errorText("not a token of this server")
+	}
+	if err != nil {
+		return token, badRequest("continue key is not valid: %v", err)
+	}
+	return token, nil
+}
+
+// page is which entries a list returns.
+type page struct {
+	entries  []entry // the state that is listed, in the namespace asked for
+	revision int64   // of that state
+	limit    int64   // zero for no limit
+}
+
+// list answers a GET of a collection.
+func (s *Server) list(req *Request) *Response {
+	if err := req.Kind.checkFieldSelector(req.FieldSelector); err != nil {
+		return failed(err)
+	}
+	p, err := s.page(req)
+	if err != nil {
+		return failed(err)
+	}
+	everything := (req.LabelSelector == nil || req.LabelSelector.Empty()) && (req.FieldSelector == nil || req.FieldSelector.Empty())
+	response := &Response{Code: http.StatusOK, Items: []Object{}, Revision: p.revision}
+	for i, e := range p.entries {
+		if !everything && !req.Kind.Matches(e.object, req.LabelSelector, req.FieldSelector) {
+			continue
+		}
+		if p.limit > 0 && int64(len(response.Items)) == p.limit {
+			last := response.Items[p.limit-1]
+			start := req.Kind.continueKey(req.Namespace, last.GetNamespace(), last.GetName())
+			response.Continue = continueToken{APIVersion: "meta.k8s.io/v1", Revision: p.revision, Start: start + "\x00"}.encode()
+			if everything {
+				response.Remaining = new(int64(len(p.entries) - i))
+			}
+			break
+		}
+		response.Items = append(response.Items, e.object)
+	}
+	return response
+}
+
+// page finds the state a list is of; pkg/storage/etcd3/store.go GetList.
+func (s *Server) page(req *Request) (page, *statusError) {
+	t := s.table(req.Kind)
+	revision, err := s.readRevision(req.ResourceVersion)
+	if err != nil {
+		return page{}, err
+	}
+	p := page{revision: s.revision, limit: req.Limit}
+	if req.Continue != "" {
+		return s.nextPage(req, p)
+	}
+	exact := req.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
+		req.ResourceVersionMatch == "" && revision > 0 && req.Limit > 0
+	switch {
+	case exact && req.ResourceVersionMatch != "" && revision == 0:
+		return page{}, badRequest("resourceVersionMatch Exact is forbidden for resourceVersion %q", req.ResourceVersion)
+	case revision > s.revision:
+		return page{}, tooLargeRevision(revision, s.revision)
+	case exact && revision < s.compacted:
+		return page{}, apierrors.NewResourceExpired(listExpired)
+	case exact:
+		p.revision = revision
+	case req.ResourceVersion == "0":
+		p.limit = 0 // answered by the watch cache, which does not page
+	}
+	p.entries = inNamespace(t.at(p.revision), req.Namespace)
+	return p, nil
+}
+
+// nextPage goes on where a continue token says.
+func (s *Server) nextPage(req *Request, p page) (page, *statusError) {
+	if req.ResourceVersion != "" && req.ResourceVersion != "0" {
+		return p, badRequest("specifying resource version is not allowed when using continue")
+	}
+	token, err := decodeContinue(req.Continue)
+	if err != nil {
+		return p, err
+	}
+	if token.Revision > 0 && token.Revision < s.compacted {
+		expired := apierrors.NewResourceExpired(inconsistentContinue)
+		expired.ErrStatus.Continue = continueToken{APIVersion: token.APIVersion, Revision: -1, Start: token.Start}.encode()
+		return p, expired
+	}
+	if token.Revision > 0 {
+		p.revision = min(token.Revision, s.revision)
+	}
+	entries := inNamespace(s.table(req.Kind).at(p.revision), req.Namespace)
+	start := strings.TrimSuffix(token.Start, "\x00")
+	namespace, name := req.Namespace, start
+	if req.Namespace == "" && req.Kind.Namespaced {
+		namespace, name, _ = strings.Cut(start, "/")
+	}
+	first, found := slices.BinarySearchFunc(entries, 0, func(e entry, _ int) int {
+		return compareKeys(e.namespace, e.name, namespace, name)
+	})
+	if found {
+		first++
+	}
+	p.entries = entries[first:]
+	return p, nil
+}
+
+// continueKey is the place of an object below the collection that is listed.
+func (k *Kind) continueKey(listed, namespace, name string) string {
+	if listed == "" && k.Namespaced {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// FieldSet returns the values of the object's fields that a field selector can name.
+func (k *Kind) FieldSet(obj Object) fields.Set {
+	set := fields.Set{"metadata.name": obj.GetName()}
+	if k.Namespaced {
+		set["metadata.namespace"] = obj.GetNamespace()
+	}
+	for label, value := range k.Fields {
+		set[label] = value(obj)
+	}
+	return set
+}
+
+// Matches reports whether the selectors choose the object; nil selects all.
+func (k *Kind) Matches(obj Object, byLabel labels.Selector, byField fields.Selector) bool {
+	if byLabel != nil && !byLabel.Empty() && !byLabel.Matches(labels.Set(obj.GetLabels())) {
+		return false
+	}
+	return byField == nil || byField.Empty() || byField.Matches(k.FieldSet(obj))
+}
+
+// checkFieldSelector refuses a selector by fields the kind cannot be selected by; runtime.DefaultMetaV1FieldSelectorConversion
+// of k8s.io/apimachinery, and pkg/apis/core/v1/conversion.go of k8s.io/kubernetes.
+func (k *Kind) checkFieldSelector(selector fields.Selector) *statusError {
+	if selector == nil {
+		return nil
+	}
+	for _, requirement := range selector.Requirements() {
+		label := requirement.Field
+		if label == "metadata.name" || label == "metadata.namespace" || k.Fields[label] != nil {
+			continue
+		}
+		if k.Custom() || k.Fields != nil {
+			return badRequest("field label not supported: %s", label)
+		}
+		return badRequest("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
+	}
+	return nil
+}

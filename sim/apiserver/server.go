@@ -1,0 +1,114 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// Server is one simulated API server. Make one with [NewServer] or [Snapshot.NewServer].
+type Server struct {
+	kinds     *Kinds
+	now       Clock
+	tables    []*table // by the kinds' places in the kinds table
+	revision  int64    // of the latest commit
+	compacted int64    // what is older than this revision is gone for readers
+	uids      counter
+	names     counter
+	gaps      map[string]bool
+}
+
+// NewServer returns a server that holds nothing but the namespaces every cluster has.
+func NewServer(kinds *Kinds, now Clock) *Server {
+	s := &Server{kinds: kinds, now: now, revision: 1, gaps: map[string]bool{}}
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		s.addNamespace(name)
+	}
+	return s
+}
+
+// Kinds returns the kinds table of the server.
+func (s *Server) Kinds() *Kinds { return s.kinds }
+
+// Do executes a request: it commits what there is to commit and answers. The request's object belongs to the server from
+// then on, the answer's objects to the store.
+func (s *Server) Do(req *Request) *Response {
+	if req.Kind.gap != "" {
+		s.gap(req.Kind.gap)
+	}
+	if !req.Kind.Namespaced {
+		req.Namespace = ""
+	}
+	switch req.Subresource {
+	case "":
+		return s.doResource(req)
+	case "status":
+		if !req.Kind.HasStatus || req.Verb == schedule.Create || req.Verb == schedule.Delete {
+			return failed(noSuchResource())
+		}
+		return s.doResource(req)
+	case "scale":
+		return s.doScale(req)
+	case "binding":
+		return s.doBinding(req)
+	default:
+		s.gap(fmt.Sprintf("the subresource %s of %s is not modelled: requests to it are answered with 404", req.Subresource, req.Kind))
+		return failed(noSuchResource())
+	}
+}
+
+func (s *Server) doResource(req *Request) *Response {
+	switch req.Verb {
+	case schedule.Get:
+		return s.get(req)
+	case schedule.List:
+		return s.list(req)
+	case schedule.Create:
+		return s.create(req)
+	case schedule.Update:
+		return s.update(req)
+	case schedule.Patch:
+		return s.patch(req)
+	case schedule.Delete:
+		return s.delete(req)
+	case schedule.DeleteCollection:
+		return s.deleteCollection(req)
+	default:
+		return failed(apierrors.NewMethodNotSupported(req.Kind.GroupResource(), string(req.Verb)))
+	}
+}
+
+func failed(err *statusError) *Response { return &Response{Code: int(err.ErrStatus.Code), Err: err} }
+
+// answer is the response to a request that left the object as it is.
+func answer(obj, before Object) *Response {
+	return &Response{Code: http.StatusOK, Object: obj, Revision: revisionOf(obj), Before: before}
+}
+
+// committed is the response to a request that committed the object.
+func (s *Server) committed(obj, before Object, revision int64) *Response {
+	return &Response{Code: http.StatusOK, Object: obj, Revision: revision, Committed: revision, Before: before}
+}
+
+// gap remembers that something was asked for which is not modelled.
+func (s *Server) gap(text string) { s.gaps[text] = true }
+
+// Gaps returns what was asked of the server that it does not model, sorted. While it is not empty, a pass means less than
+// it seems.
+func (s *Server) Gaps() []string {
+	gaps := make([]string, 0, len(s.gaps))
+	for text := range s.gaps {
+		gaps = append(gaps, text)
+	}
+	slices.Sort(gaps)
+	return gaps
+}
+
+// timestamp returns the time as the API shows it, in whole seconds.
+func (s *Server) timestamp() metav1.Time { return wireTime(s.now()) }

@@ -1,0 +1,226 @@
+package apiserver
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// entry is one stored object.
+type entry struct {
+	namespace, name string
+	revision        int64
+	object          Object
+}
+
+// table holds the objects and the event log of one kind.
+type table struct {
+	entries []entry // in the order of their storage keys
+	shared  bool    // entries belong to a snapshot: copy before writing
+	log     []Event
+}
+
+// compareKeys compares storage keys, "namespace/name". It differs from comparing namespaces and then names only where one
+// namespace begins with the other: '-' sorts before '/'.
+func compareKeys(namespaceA, nameA, namespaceB, nameB string) int {
+	if namespaceA == namespaceB {
+		return strings.Compare(nameA, nameB)
+	}
+	if rest, ok := strings.CutPrefix(namespaceA, namespaceB); ok {
+		return strings.Compare(rest, "/")
+	}
+	if rest, ok := strings.CutPrefix(namespaceB, namespaceA); ok {
+		return strings.Compare("/", rest)
+	}
+	return strings.Compare(namespaceA, namespaceB)
+}
+
+// find returns where the object is, or where it would be.
+func (t *table) find(namespace, name string) (int, bool) {
+	low, high := 0, len(t.entries)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		e := &t.entries[middle]
+		if compareKeys(e.namespace, e.name, namespace, name) < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	found := low < len(t.entries) && t.entries[low].name == name && t.entries[low].namespace == namespace
+	return low, found
+}
+
+// get returns the entry of an object, or nil. It is valid until the next commit.
+func (t *table) get(namespace, name string) *entry {
+	if i, ok := t.find(namespace, name); ok {
+		return &t.entries[i]
+	}
+	return nil
+}
+
+// own makes sure that the entries may be written to.
+func (t *table) own() {
+	if t.shared {
+		t.entries = slices.Clone(t.entries)
+		t.shared = false
+	}
+}
+
+// put stores an object.
+func (t *table) put(obj Object, revision int64) {
+	t.own()
+	e := entry{namespace: obj.GetNamespace(), name: obj.GetName(), revision: revision, object: obj}
+	i, found := t.find(e.namespace, e.name)
+	if found {
+		t.entries[i] = e
+	} else {
+		t.entries = slices.Insert(t.entries, i, e)
+	}
+}
+
+// remove forgets an object.
+func (t *table) remove(namespace, name string) {
+	t.own()
+	if i, found := t.find(namespace, name); found {
+		t.entries = slices.Delete(t.entries, i, i+1)
+	}
+}
+
+// at returns the entries as they were at a revision, by undoing the events after it.
+func (t *table) at(revision int64) []entry {
+	if len(t.log) == 0 || t.log[len(t.log)-1].Revision <= revision {
+		return t.entries
+	}
+	past := table{entries: t.entries, shared: true}
+	for _, event := range slices.Backward(t.log) {
+		if event.Revision <= revision {
+			break
+		}
+		if event.Prev == nil {
+			past.remove(event.Object.GetNamespace(), event.Object.GetName())
+		} else {
+			past.put(event.Prev, revisionOf(event.Prev))
+		}
+	}
+	return past.entries
+}
+
+// revisionOf returns the revision of a stored object.
+func revisionOf(obj Object) int64 {
+	revision, _ := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	return revision
+}
+
+// table returns the table of a kind.
+func (s *Server) table(k *Kind) *table {
+	for len(s.tables) <= k.order {
+		s.tables = append(s.tables, &table{})
+	}
+	return s.tables[k.order]
+}
+
+// commit stores a new state of an object, nil for none, at the next revision. The object belongs to the store from here.
+func (s *Server) commit(k *Kind, obj, prev Object) int64 {
+	s.revision++
+	t := s.table(k)
+	event := Event{Revision: s.revision, Type: Modified, Object: obj, Prev: prev}
+	switch {
+	case obj == nil:
+		event.Type = Deleted
+		event.Object = k.shallowCopy(prev)
+		event.Object.SetResourceVersion(strconv.FormatInt(s.revision, 10))
+		t.remove(prev.GetNamespace(), prev.GetName())
+	default:
+		if prev == nil {
+			event.Type = Added
+		}
+		obj.SetResourceVersion(strconv.FormatInt(s.revision, 10))
+		t.put(obj, s.revision)
+	}
+	t.log = append(t.log, event)
+	return s.revision
+}
+
+// Get returns the stored object, or nil. It is immutable.
+func (s *Server) Get(k *Kind, namespace, name string) Object {
+	if e := s.table(k).get(namespace, name); e != nil {
+		return e.object
+	}
+	return nil
+}
+
+// List returns the stored objects of a kind in the order of their storage keys; an empty namespace means all. They are
+// immutable, the slice is the caller's.
+func (s *Server) List(k *Kind, namespace string) []Object {
+	entries := inNamespace(s.table(k).entries, namespace)
+	objects := make([]Object, len(entries))
+	for i := range entries {
+		objects[i] = entries[i].object
+	}
+	return objects
+}
+
+// inNamespace returns the entries of a namespace; an empty one means all.
+func inNamespace(entries []entry, namespace string) []entry {
+	if namespace == "" {
+		return entries
+	}
+	t := table{entries: entries}
+	first, _ := t.find(namespace, "")
+	last := first
+	for last < len(entries) && entries[last].namespace == namespace {
+		last++
+	}
+	return entries[first:last]
+}
+
+// Log returns the events of a kind, those before the snapshot the server started from included. The slice only ever grows
+// at its end, so an index into it is a cursor.
+func (s *Server) Log(k *Kind) []Event { return s.table(k).log }
+
+// Revision returns the revision of the latest commit.
+func (s *Server) Revision() int64 { return s.revision }
+
+// Compact forgets what was before a revision, as etcd does every five minutes: watches from before it and lists at a
+// revision before it are then answered with 410 Expired. The logs that [Server.Log] returns are kept.
+func (s *Server) Compact(revision int64) { s.compacted = max(s.compacted, min(revision, s.revision)) }
+
+// Snapshot is the state of a server at a moment.
+type Snapshot struct {
+	kinds     *Kinds
+	tables    []table
+	revision  int64
+	compacted int64
+	uids      map[string]int
+	names     map[string]int
+	gaps      map[string]bool
+}
+
+// Snapshot returns the present state. Objects are shared, not copied.
+func (s *Server) Snapshot() *Snapshot {
+	snapshot := &Snapshot{
+		kinds: s.kinds, tables: make([]table, len(s.tables)), revision: s.revision, compacted: s.compacted,
+		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps),
+	}
+	for i, t := range s.tables {
+		t.shared = true
+		snapshot.tables[i] = table{entries: t.entries, shared: true, log: slices.Clip(t.log)}
+	}
+	return snapshot
+}
+
+// NewServer returns a server that goes on from the snapshot with the given clock. It costs a few allocations, whatever the
+// size of the snapshot, and may be called from several goroutines at once.
+func (s *Snapshot) NewServer(now Clock) *Server {
+	server := &Server{
+		kinds: s.kinds, now: now, tables: make([]*table, len(s.tables)), revision: s.revision, compacted: s.compacted,
+		uids: counter{base: s.uids}, names: counter{base: s.names}, gaps: maps.Clone(s.gaps),
+	}
+	tables := slices.Clone(s.tables)
+	for i := range tables {
+		server.tables[i] = &tables[i]
+	}
+	return server
+}

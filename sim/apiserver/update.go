@@ -1,0 +1,295 @@
+package apiserver
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
+	"github.com/stalemate-dev/stalemate/sim/canon"
+)
+
+// update answers a PUT; pkg/endpoints/handlers/update.go.
+func (s *Server) update(req *Request) *Response {
+	obj, err := s.body(req)
+	if err != nil {
+		return failed(err)
+	}
+	if err := checkName(req, obj); err != nil {
+		return failed(err)
+	}
+	e := s.table(req.Kind).get(req.Namespace, req.Name)
+	creates := req.Kind.CreateOnUpdate && req.Subresource == ""
+	if e == nil && !creates {
+		return failed(notFound(req.Kind, req.Name))
+	}
+	want, have := obj.GetUID(), types.UID("")
+	if e != nil {
+		have = e.object.GetUID()
+	}
+	if want != "" && want != have {
+		return failed(uidConflict(req.Kind, req.Namespace, req.Name, want, have))
+	}
+	if e != nil {
+		return s.replace(req, obj, e)
+	}
+	if err := s.admitNamespace(req.Kind, obj); err != nil {
+		return failed(err)
+	}
+	obj.SetResourceVersion("")
+	return s.createNew(req, obj)
+}
+
+// checkName refuses an object of another name; pkg/endpoints/handlers/rest.go checkName.
+func checkName(req *Request, obj Object) *statusError {
+	switch name := obj.GetName(); name {
+	case req.Name:
+		return nil
+	case "":
+		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", req.Name)
+	default:
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, req.Name)
+	}
+}
+
+// replace is the part that PUT and PATCH share: the stored object gives way to obj, which belongs to the server; Store.Update
+// of pkg/registry/generic/registry/store.go. The entry is valid until the commit.
+func (s *Server) replace(req *Request, obj Object, e *entry) *Response {
+	k, stored := req.Kind, e.object
+	if err := checkRevision(k, obj, e); err != nil {
+		return failed(err)
+	}
+	if req.Subresource == "status" {
+		obj = k.resetForStatus(obj, stored)
+	} else {
+		k.resetForUpdate(obj, stored)
+	}
+	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
+		return failed(invalid(k, req.Name, errs))
+	}
+	if deletesDuringUpdate(obj, stored) {
+		response := answer(obj, stored)
+		if !req.DryRun {
+			response.Committed = s.commit(k, nil, stored)
+		}
+		return response
+	}
+	return s.write(k, obj, stored, req.DryRun)
+}
+
+// write commits the new state of an object, unless it is the old one or this is a dry run.
+func (s *Server) write(k *Kind, obj, stored Object, dryRun bool) *Response {
+	switch {
+	case canon.Equal(obj, stored):
+		return answer(stored, stored)
+	case dryRun:
+		return answer(obj, stored)
+	default:
+		return s.committed(obj, stored, s.commit(k, obj, stored))
+	}
+}
+
+// checkRevision is optimistic concurrency: the object must have been made from the stored revision, or say nothing where
+// the kind allows that.
+func checkRevision(k *Kind, obj Object, e *entry) *statusError {
+	text := obj.GetResourceVersion()
+	if text == e.object.GetResourceVersion() {
+		return nil
+	}
+	var revision uint64
+	if text != "" {
+		var err error
+		if revision, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return plain(err.Error())
+		}
+	}
+	switch {
+	case revision == 0 && k.UnconditionalUpdate:
+		obj.SetResourceVersion(e.object.GetResourceVersion())
+		return nil
+	case revision == 0:
+		return revisionRequired(k, e.name)
+	case revision != uint64(e.revision):
+		return conflict(k, e.name)
+	default:
+		obj.SetResourceVersion(e.object.GetResourceVersion())
+		return nil
+	}
+}
+
+// resetForUpdate undoes what a write to the main resource may not change, and counts the generation.
+func (k *Kind) resetForUpdate(obj, stored Object) {
+	k.keepSystemFields(obj, stored)
+	if k.HasStatus {
+		k.takeStatus(obj, stored)
+	}
+	if k.PrepareUpdate != nil {
+		k.PrepareUpdate(obj, stored)
+	}
+	if k.changesGeneration(obj, stored) {
+		obj.SetGeneration(stored.GetGeneration() + 1)
+	}
+}
+
+// changesGeneration reports whether the change is one that metadata.generation counts. Where the spec is the same, obj
+// shares the stored one from here: readers, comparisons and validation then see at a glance that nothing changed.
+func (k *Kind) changesGeneration(obj, stored Object) bool {
+	if k.Custom() {
+		return k.Generation == GenerationCustom && !k.sameContent(obj, stored)
+	}
+	same := k.sameSpec(obj, stored)
+	if same {
+		k.takeSpec(obj, stored)
+	}
+	switch k.Generation {
+	case GenerationSpec:
+		return !same
+	case GenerationSpecAndAnnotations:
+		return !same || !maps.Equal(obj.GetAnnotations(), stored.GetAnnotations())
+	default:
+		return false
+	}
+}
+
+// resetForStatus undoes what a write to the status subresource may not change, and returns the object to store.
+func (k *Kind) resetForStatus(obj, stored Object) Object {
+	if k.StatusKeeps == ResetAllButStatus {
+		kept := k.shallowCopy(stored)
+		k.takeStatus(kept, obj)
+		return kept
+	}
+	k.takeSpec(obj, stored)
+	if k.StatusKeeps == ResetSpecAndOwners {
+		obj.SetDeletionTimestamp(nil)
+		obj.SetOwnerReferences(stored.GetOwnerReferences())
+	}
+	k.keepSystemFields(obj, stored)
+	if k.PrepareStatus != nil {
+		k.PrepareStatus(obj, stored)
+	}
+	return obj
+}
+
+// keepSystemFields carries over the metadata that belongs to the server; pkg/registry/rest/update.go BeforeUpdate.
+func (k *Kind) keepSystemFields(obj, stored Object) {
+	if k.Custom() {
+		keepRawSystemFields(rawMeta(obj), rawMeta(stored))
+		return
+	}
+	to, from := objectMeta(obj), objectMeta(stored)
+	to.Generation = from.Generation
+	if to.UID == "" {
+		to.UID = from.UID
+	}
+	if !from.CreationTimestamp.IsZero() {
+		to.CreationTimestamp = from.CreationTimestamp
+	}
+	if from.DeletionTimestamp != nil {
+		to.DeletionTimestamp = from.DeletionTimestamp
+	}
+	if to.DeletionGracePeriodSeconds == nil {
+		to.DeletionGracePeriodSeconds = from.DeletionGracePeriodSeconds
+	}
+}
+
+// keepRawSystemFields does the same for a custom resource, without decoding times and numbers.
+func keepRawSystemFields(to, from map[string]any) {
+	keep := func(name string, always bool) {
+		value, ok := from[name]
+		switch {
+		case ok && (always || to[name] == nil || to[name] == ""):
+			to[name] = value
+		case !ok && name == "generation":
+			delete(to, name)
+		}
+	}
+	keep("generation", true)
+	keep("creationTimestamp", true)
+	keep("deletionTimestamp", true)
+	keep("uid", false)
+	keep("deletionGracePeriodSeconds", false)
+}
+
+// dropUnstored removes the metadata that is not modelled.
+func (k *Kind) dropUnstored(obj Object) {
+	if k.Custom() {
+		m := rawMeta(obj)
+		delete(m, "managedFields")
+		delete(m, "selfLink")
+		return
+	}
+	m := objectMeta(obj)
+	m.ManagedFields, m.SelfLink = nil, ""
+}
+
+// deletesDuringUpdate reports whether the update took the last finalizer of an object that was waiting for nothing else;
+// ShouldDeleteDuringUpdate of store.go. The change itself is then never stored.
+func deletesDuringUpdate(obj, stored Object) bool {
+	if stored.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 {
+		return false
+	}
+	grace := stored.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
+
+// validateUpdate checks an update. What is stored is valid, so only what changed needs to be looked at.
+func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorList {
+	k := req.Kind
+	var errs field.ErrorList
+	if obj.GetUID() != stored.GetUID() || k.changesClientMeta(obj, stored) || k.changesDeletion(obj, stored) {
+		errs = builtin.ValidateMetadata(obj, stored, k.metadataRules(), string(s.kinds.version))
+	}
+	switch {
+	case req.Subresource == "status":
+		if k.ValidateStatus != nil {
+			errs = append(errs, k.ValidateStatus(obj, stored, s.kinds.version)...)
+		}
+	case k.Validate != nil:
+		errs = append(errs, k.Validate(obj, stored, s.kinds.version)...)
+	}
+	return errs
+}
+
+// metadataRules returns what the validation of metadata has to know about the kind.
+func (k *Kind) metadataRules() builtin.MetadataRules {
+	return builtin.MetadataRules{Namespaced: k.Namespaced, Name: k.ValidName, Custom: k.Custom()}
+}
+
+// changesClientMeta reports whether the update changes metadata that is the client's to write.
+func (k *Kind) changesClientMeta(obj, stored Object) bool {
+	if k.Custom() {
+		a, b := rawMeta(obj), rawMeta(stored)
+		for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+			if !canon.Equal(a[name], b[name]) {
+				return true
+			}
+		}
+		return false
+	}
+	a, b := objectMeta(obj), objectMeta(stored)
+	return !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) ||
+		!slices.Equal(a.Finalizers, b.Finalizers) || !slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, sameOwner)
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool { return reflect.DeepEqual(a, b) }
+
+// changesDeletion reports whether the update may break a rule about objects that are being deleted.
+func (k *Kind) changesDeletion(obj, stored Object) bool {
+	if k.Custom() {
+		a, b := rawMeta(obj), rawMeta(stored)
+		return a["deletionTimestamp"] != b["deletionTimestamp"] ||
+			a["deletionGracePeriodSeconds"] != b["deletionGracePeriodSeconds"] ||
+			b["deletionTimestamp"] != nil && !canon.Equal(a["finalizers"], b["finalizers"])
+	}
+	a, b := objectMeta(obj), objectMeta(stored)
+	return a.DeletionTimestamp != b.DeletionTimestamp ||
+		!samePointee(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
+		b.DeletionTimestamp != nil && !slices.Equal(a.Finalizers, b.Finalizers)
+}
+
+func samePointee(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Epoch is the virtual time at which every world begins. It lies in the future, so that nothing a process computed
+// before its bubble, a timestamp in a package variable for instance, lies ahead of it.
+var Epoch = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// StuckTimeout is the real time without a step after which a run counts as stuck.
+const StuckTimeout = 30 * time.Second
+
+// StuckError says that a run came to a standstill in real time: a goroutine of the operator waits for something that
+// the bubble cannot give it, as a lock that another one holds across a call, or spins.
+type StuckError struct {
+	// Goroutines describe the goroutines that are not durably blocked: what each waits for, and where.
+	Goroutines []string
+	// Stacks is the dump of all goroutines.
+	Stacks string
+}
+
+// Error implements error.
+func (e *StuckError) Error() string {
+	if len(e.Goroutines) == 0 {
+		return fmt.Sprintf("run is stuck: no step for %s of real time", StuckTimeout)
+	}
+	return fmt.Sprintf("run is stuck: no step for %s of real time; not durably blocked: %s",
+		StuckTimeout, strings.Join(e.Goroutines, "; "))
+}
+
+// bubble calls f in a bubble of its own, with virtual time, and returns when all its goroutines have exited. A bubble
+// that is stuck in real time is abandoned with a [StuckError]: its goroutines cannot be stopped.
+//
+// synctest.Test asks for a *testing.T, but uses it only to report a failure of f's own T, so that a zero one does; a
+// test of this package pins that. It is never handed to anybody, as its methods would crash.
+func bubble(progress *atomic.Int64, f func()) error {
+	done := make(chan error, 1)
+	go func() {
+		finished := false
+		defer func() {
+			switch value := recover(); {
+			case value != nil:
+				done <- fmt.Errorf("bubble: %v", value)
+			case !finished:
+				done <- errors.New("bubble: its main goroutine exited")
+			default:
+				done <- nil
+			}
+		}()
+		synctest.Test(new(testing.T), func(*testing.T) {
+			time.Sleep(Epoch.Sub(time.Now()))
+			f()
+		})
+		finished = true
+	}()
+	if beingDebugged() {
+		return <-done
+	}
+	return watch(progress, done)
+}
+
+// watch waits for the bubble, as long as it makes progress in real time.
+func watch(progress *atomic.Int64, done <-chan error) error {
+	ticker := time.NewTicker(StuckTimeout)
+	defer ticker.Stop()
+	seen := int64(-1)
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ticker.C:
+			now := progress.Load()
+			if now == seen {
+				return stuck()
+			}
+			seen = now
+		}
+	}
+}
+
+// goroutineHeader matches "goroutine 35 [sync.Mutex.Lock, 2 minutes, synctest bubble 3]:". A goroutine that is durably
+// blocked says so in its state.
+var goroutineHeader = regexp.MustCompile(`^goroutine (\d+)(?: gp=\S+ m=\S+(?: mp=\S+)?)? \[(.*synctest bubble \d+.*)\]:$`)
+
+// stuck describes what every goroutine in a bubble waits for that is not durably blocked.
+func stuck() *StuckError {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	result := &StuckError{Stacks: string(stacks)}
+	for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
+		lines := bufio.NewScanner(bytes.NewReader(stack))
+		if !lines.Scan() {
+			continue
+		}
+		header := goroutineHeader.FindStringSubmatch(lines.Text())
+		if header == nil || strings.Contains(header[2], "durable") || strings.HasPrefix(header[2], "synctest.") {
+			continue
+		}
+		result.Goroutines = append(result.Goroutines,
+			fmt.Sprintf("goroutine %s [%s] in %s", header[1], header[2], userFrame(lines)))
+	}
+	return result
+}
+
+// userFrame returns the first frame of a stack outside the runtime and the synchronisation packages, with its position.
+func userFrame(lines *bufio.Scanner) string {
+	for lines.Scan() {
+		function := lines.Text()
+		if !lines.Scan() {
+			return function
+		}
+		name, _, _ := strings.Cut(function, "(")
+		if strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "internal/") {
+			continue
+		}
+		position, _, _ := strings.Cut(strings.TrimSpace(lines.Text()), " +0x")
+		return name + " at " + position
+	}
+	return "unknown"
+}
+
+// beingDebugged reports whether a debugger traces the process: then time stands still for reasons of its own.
+var beingDebugged = sync.OnceValue(func() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if tracer, ok := strings.CutPrefix(line, "TracerPid:"); ok {
+			return strings.TrimSpace(tracer) != "0"
+		}
+	}
+	return false
+})

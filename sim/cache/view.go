@@ -1,0 +1,189 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+)
+
+// Source is what a view follows: the API server.
+type Source interface {
+	// List returns the objects of a kind in the order of their storage keys; an empty namespace means all.
+	List(kind *apiserver.Kind, namespace string) []apiserver.Object
+	// Log returns the events of a kind since the beginning of the run. It only ever grows.
+	Log(kind *apiserver.Kind) []apiserver.Event
+	// Revision returns the revision of the latest commit.
+	Revision() int64
+}
+
+// Selector says which objects of a kind a view holds. The zero value selects all.
+type Selector struct {
+	Namespace string // empty for all namespaces
+	Labels    labels.Selector
+	Fields    fields.Selector
+}
+
+// Delta is what one move of a view's cursor did.
+type Delta struct {
+	Type apiserver.EventType
+	// Object is the object after the event; for a deletion its last state, at the revision of the deletion.
+	Object apiserver.Object
+	// Old is the object the view held before, nil for an addition.
+	Old apiserver.Object
+	// Initial is set for the events of the initial list.
+	Initial bool
+}
+
+// Key returns the namespace and name of the object.
+func (d Delta) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}
+}
+
+// Indexer computes the values under which an index finds an object.
+type Indexer func(apiserver.Object) []string
+
+// View is what one informer has been told so far: the state of a kind at some point of its event log, its cursor.
+type View struct {
+	source   Source
+	kind     *apiserver.Kind
+	selector Selector
+
+	synced   bool
+	cursor   int                    // events of the log the view has been told of, or need not be
+	revision int64                  // of the newest of them, or of the initial list
+	keys     []types.NamespacedName // sorted
+	items    map[types.NamespacedName]apiserver.Object
+	indexers map[string]Indexer
+}
+
+// New makes a view of the objects of a kind that the selector chooses. It is empty until [View.Sync].
+func New(source Source, kind *apiserver.Kind, selector Selector) *View {
+	return &View{source: source, kind: kind, selector: selector, items: map[types.NamespacedName]apiserver.Object{}}
+}
+
+// Kind returns the kind of the view's objects.
+func (v *View) Kind() *apiserver.Kind { return v.kind }
+
+// Synced reports whether the view has its initial list.
+func (v *View) Synced() bool { return v.synced }
+
+// Sync fills the view with an initial list of the present state, and returns it as additions in the order of the
+// storage keys. From here the view follows the event log.
+func (v *View) Sync() []Delta {
+	v.synced = true
+	v.cursor = len(v.source.Log(v.kind))
+	v.revision = v.source.Revision()
+	var initial []Delta
+	for _, obj := range v.source.List(v.kind, v.selector.Namespace) {
+		if !v.kind.Matches(obj, v.selector.Labels, v.selector.Fields) {
+			continue
+		}
+		delta := Delta{Type: apiserver.Added, Object: obj, Initial: true}
+		v.apply(delta)
+		initial = append(initial, delta)
+	}
+	return initial
+}
+
+// Pending returns what the next move of the cursor will do, and false if the view has been told everything.
+func (v *View) Pending() (Delta, bool) {
+	if !v.synced {
+		return Delta{}, false
+	}
+	for log := v.source.Log(v.kind); v.cursor < len(log); v.cursor++ {
+		if delta, ok := v.delta(log[v.cursor]); ok {
+			return delta, true
+		}
+		v.revision = log[v.cursor].Revision
+	}
+	return Delta{}, false
+}
+
+// Advance moves the cursor by one event, and returns what that did. There must be one pending.
+func (v *View) Advance() Delta {
+	delta, ok := v.Pending()
+	if !ok {
+		panic("cache: Advance without a pending event")
+	}
+	v.revision = v.source.Log(v.kind)[v.cursor].Revision
+	v.cursor++
+	v.apply(delta)
+	return delta
+}
+
+// delta translates an event of the log into what a watch with the view's selector shows of it.
+func (v *View) delta(event apiserver.Event) (Delta, bool) {
+	event, ok := v.kind.Transition(event, v.selector.Namespace, v.selector.Labels, v.selector.Fields)
+	if !ok {
+		return Delta{}, false
+	}
+	return Delta{Type: event.Type, Object: event.Object, Old: event.Prev}, true
+}
+
+func (v *View) apply(delta Delta) {
+	key := delta.Key()
+	at, found := slices.BinarySearchFunc(v.keys, key, compareKeys)
+	switch {
+	case delta.Type == apiserver.Deleted && found:
+		v.keys = slices.Delete(v.keys, at, at+1)
+		delete(v.items, key)
+	case delta.Type != apiserver.Deleted:
+		if !found {
+			v.keys = slices.Insert(v.keys, at, key)
+		}
+		v.items[key] = delta.Object
+	}
+}
+
+// Get returns the object as the view has it, or nil. It is immutable.
+func (v *View) Get(namespace, name string) apiserver.Object {
+	return v.items[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// List returns the objects of a namespace (empty for all) in the order of their keys. They are immutable.
+func (v *View) List(namespace string) []apiserver.Object {
+	var list []apiserver.Object
+	for _, key := range v.keys {
+		if namespace == "" || key.Namespace == namespace {
+			list = append(list, v.items[key])
+		}
+	}
+	return list
+}
+
+// AddIndex adds an index to the view. Adding one again replaces it.
+func (v *View) AddIndex(name string, indexer Indexer) {
+	if v.indexers == nil {
+		v.indexers = map[string]Indexer{}
+	}
+	v.indexers[name] = indexer
+}
+
+// ByIndex returns the objects of a namespace (empty for all) that the index finds under a value, in the order of their
+// keys, and false if there is no such index.
+func (v *View) ByIndex(name, namespace, value string) ([]apiserver.Object, bool) {
+	indexer, ok := v.indexers[name]
+	if !ok {
+		return nil, false
+	}
+	var list []apiserver.Object
+	for _, obj := range v.List(namespace) {
+		if slices.Contains(indexer(obj), value) {
+			list = append(list, obj)
+		}
+	}
+	return list, true
+}
+
+// Revision returns the revision of the newest event the view has been told of.
+func (v *View) Revision() int64 { return v.revision }
+
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}

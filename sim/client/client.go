@@ -1,0 +1,359 @@
+package client
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// liveClient is a client whose reads and writes are requests to the server.
+type liveClient struct {
+	env    *sim.Env
+	codec  *codec
+	mapper meta.RESTMapper
+}
+
+// cachingClient is a manager's client: it reads from informers' caches, but for unstructured objects, and writes to the
+// server.
+type cachingClient struct {
+	*liveClient
+	cache client.Reader
+}
+
+var (
+	_ client.Client = &liveClient{}
+	_ client.Client = &cachingClient{}
+)
+
+// Get implements client.Client.
+func (c *cachingClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if isUnstructured(obj) {
+		return c.liveClient.Get(ctx, key, obj, opts...)
+	}
+	return c.cache.Get(ctx, key, obj, opts...)
+}
+
+// List implements client.Client.
+func (c *cachingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if isUnstructured(list) {
+		return c.liveClient.List(ctx, list, opts...)
+	}
+	return c.cache.List(ctx, list, opts...)
+}
+
+// isUnstructured reports whether a manager's client reads the object from the server by default
+// (sigs.k8s.io/controller-runtime/pkg/client, CacheOptions.Unstructured).
+func isUnstructured(obj runtime.Object) bool {
+	_, ok := obj.(runtime.Unstructured)
+	return ok
+}
+
+// do makes a request, and turns an answer that is an error into one.
+func (c *liveClient) do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error) {
+	response, err := c.env.Do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if response.Err != nil {
+		return nil, response.Err
+	}
+	return response, nil
+}
+
+// fill copies the object of an answer into the caller's, which keeps the apiVersion and kind it had.
+func (c *liveClient) fill(kind *apiserver.Kind, response *apiserver.Response, obj client.Object) error {
+	if response.Object == nil {
+		return nil
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if err := c.codec.copyInto(kind, response.Object, obj, false); err != nil {
+		return err
+	}
+	if !gvk.Empty() {
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+	}
+	return nil
+}
+
+// Get implements client.Client.
+func (c *liveClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	kind, err := c.codec.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	options := (&client.GetOptions{}).ApplyOptions(opts).AsGetOptions()
+	response, err := c.do(ctx, &apiserver.Request{
+		Verb: schedule.Get, Kind: kind, Namespace: scoped(kind, key.Namespace), Name: key.Name,
+		ResourceVersion: options.ResourceVersion,
+	})
+	if err != nil {
+		return err
+	}
+	return c.codec.copyInto(kind, response.Object, obj, false)
+}
+
+// scoped returns the namespace, or none for a kind that has no namespaces.
+func scoped(kind *apiserver.Kind, namespace string) string {
+	if kind.Namespaced {
+		return namespace
+	}
+	return ""
+}
+
+// List implements client.Client.
+func (c *liveClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	kind, err := c.codec.kindOf(list)
+	if err != nil {
+		return err
+	}
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	raw := options.AsListOptions()
+	response, err := c.do(ctx, &apiserver.Request{
+		Verb: schedule.List, Kind: kind, Namespace: scoped(kind, options.Namespace),
+		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
+		Limit: options.Limit, Continue: options.Continue,
+		ResourceVersion: raw.ResourceVersion, ResourceVersionMatch: raw.ResourceVersionMatch,
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.codec.copyList(kind, response.Items, list, false); err != nil {
+		return err
+	}
+	list.SetResourceVersion(formatRevision(response.Revision))
+	list.SetContinue(response.Continue)
+	list.SetRemainingItemCount(response.Remaining)
+	return nil
+}
+
+// write makes a request with the object as its body, and fills the object with the answer.
+func (c *liveClient) write(
+	ctx context.Context, verb schedule.Verb, obj client.Object, body client.Object, subresource string, options writeOptions,
+) error {
+	kind, err := c.codec.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	encoded, err := c.codec.encode(kind, body)
+	if err != nil {
+		return err
+	}
+	response, err := c.do(ctx, &apiserver.Request{
+		Verb: verb, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(), Subresource: subresource,
+		Object: encoded, DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager,
+	})
+	if err != nil {
+		return err
+	}
+	return c.fill(kind, response, body)
+}
+
+type writeOptions struct {
+	dryRun       []string
+	fieldManager string
+}
+
+// Create implements client.Client.
+func (c *liveClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	options := (&client.CreateOptions{}).ApplyOptions(opts)
+	return c.write(ctx, schedule.Create, obj, obj, "", writeOptions{options.DryRun, options.FieldManager})
+}
+
+// Update implements client.Client.
+func (c *liveClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	options := (&client.UpdateOptions{}).ApplyOptions(opts)
+	return c.write(ctx, schedule.Update, obj, obj, "", writeOptions{options.DryRun, options.FieldManager})
+}
+
+// Patch implements client.Client.
+func (c *liveClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	options := (&client.PatchOptions{}).ApplyOptions(opts)
+	return c.patch(ctx, obj, obj, patch, "", writeOptions{options.DryRun, options.FieldManager})
+}
+
+func (c *liveClient) patch(
+	ctx context.Context, obj, body client.Object, patch client.Patch, subresource string, options writeOptions,
+) error {
+	kind, err := c.codec.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	data, err := patch.Data(body)
+	if err != nil {
+		return err
+	}
+	response, err := c.do(ctx, &apiserver.Request{
+		Verb: schedule.Patch, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
+		Subresource: subresource, PatchType: patch.Type(), PatchData: data,
+		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager,
+	})
+	if err != nil {
+		return err
+	}
+	return c.fill(kind, response, body)
+}
+
+// Apply implements client.Client.
+func (c *liveClient) Apply(ctx context.Context, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	options := &client.ApplyOptions{}
+	options.ApplyOptions(opts)
+	return c.apply(ctx, config, "", writeOptions{options.DryRun, options.FieldManager})
+}
+
+func (c *liveClient) apply(
+	ctx context.Context, config runtime.ApplyConfiguration, subresource string, options writeOptions,
+) error {
+	data, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	target := metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(data, &target); err != nil {
+		return err
+	}
+	kind, err := c.codec.kind(target.GroupVersionKind())
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, &apiserver.Request{
+		Verb: schedule.Patch, Kind: kind, Namespace: scoped(kind, target.Namespace), Name: target.Name,
+		Subresource: subresource, PatchType: types.ApplyPatchType, PatchData: data,
+		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager,
+	})
+	return err
+}
+
+// Delete implements client.Client.
+func (c *liveClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	kind, err := c.codec.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	options := (&client.DeleteOptions{}).ApplyOptions(opts).AsDeleteOptions()
+	_, err = c.do(ctx, &apiserver.Request{
+		Verb: schedule.Delete, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
+		Delete: *options, DryRun: len(options.DryRun) > 0,
+	})
+	return err
+}
+
+// DeleteAllOf implements client.Client.
+func (c *liveClient) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
+	kind, err := c.codec.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	options := (&client.DeleteAllOfOptions{}).ApplyOptions(opts)
+	deletion := options.AsDeleteOptions()
+	_, err = c.do(ctx, &apiserver.Request{
+		Verb: schedule.DeleteCollection, Kind: kind, Namespace: scoped(kind, options.Namespace),
+		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
+		Delete: *deletion, DryRun: len(deletion.DryRun) > 0,
+	})
+	return err
+}
+
+// Status implements client.Client.
+func (c *liveClient) Status() client.SubResourceWriter { return c.SubResource("status") }
+
+// SubResource implements client.Client.
+func (c *liveClient) SubResource(name string) client.SubResourceClient { return &subresource{c, name} }
+
+// Scheme implements client.Client.
+func (c *liveClient) Scheme() *runtime.Scheme { return c.codec.scheme }
+
+// RESTMapper implements client.Client.
+func (c *liveClient) RESTMapper() meta.RESTMapper { return c.mapper }
+
+// GroupVersionKindFor implements client.Client.
+func (c *liveClient) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
+	return apiutil.GVKForObject(obj, c.codec.scheme)
+}
+
+// IsObjectNamespaced implements client.Client.
+func (c *liveClient) IsObjectNamespaced(obj runtime.Object) (bool, error) {
+	kind, err := c.codec.kindOf(obj)
+	if err != nil {
+		return false, err
+	}
+	return kind.Namespaced, nil
+}
+
+// subresource is a client of one subresource.
+type subresource struct {
+	client *liveClient
+	name   string
+}
+
+var _ client.SubResourceClient = &subresource{}
+
+// Get implements client.SubResourceClient.
+func (s *subresource) Get(ctx context.Context, obj, body client.Object, _ ...client.SubResourceGetOption) error {
+	kind, err := s.client.codec.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	response, err := s.client.do(ctx, &apiserver.Request{
+		Verb: schedule.Get, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(), Subresource: s.name,
+	})
+	if err != nil {
+		return err
+	}
+	return s.client.codec.copyInto(kind, response.Object, body, false)
+}
+
+// Create implements client.SubResourceClient.
+func (s *subresource) Create(ctx context.Context, obj, body client.Object, opts ...client.SubResourceCreateOption) error {
+	options := (&client.SubResourceCreateOptions{}).ApplyOptions(opts)
+	kind, err := s.client.codec.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	_, err = s.client.do(ctx, &apiserver.Request{
+		Verb: schedule.Create, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
+		Subresource: s.name, Object: body.DeepCopyObject().(client.Object),
+		DryRun: len(options.DryRun) > 0, FieldManager: options.FieldManager,
+	})
+	return err
+}
+
+// Update implements client.SubResourceClient.
+func (s *subresource) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
+	body := obj
+	if options.SubResourceBody != nil {
+		body = options.SubResourceBody
+	}
+	return s.client.write(ctx, schedule.Update, obj, body, s.name, writeOptions{options.DryRun, options.FieldManager})
+}
+
+// Patch implements client.SubResourceClient.
+func (s *subresource) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+) error {
+	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
+	body := obj
+	if options.SubResourceBody != nil {
+		body = options.SubResourceBody
+	}
+	return s.client.patch(ctx, obj, body, patch, s.name, writeOptions{options.DryRun, options.FieldManager})
+}
+
+// Apply implements client.SubResourceClient.
+func (s *subresource) Apply(
+	ctx context.Context, config runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
+) error {
+	options := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
+	return s.client.apply(ctx, config, s.name, writeOptions{options.DryRun, options.FieldManager})
+}

@@ -1,0 +1,205 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	"github.com/stalemate-dev/stalemate/sim"
+)
+
+func init() {
+	// client-go's default handlers sleep when errors come faster than once a millisecond, by a package variable that
+	// outlives a bubble: after a run the next one's clock lies before it, and the sleep would last for years. They log, too,
+	// in real time. What is handed to them is not lost: controllers report their errors through their loggers.
+	utilruntime.ErrorHandlers = nil
+}
+
+// Manager makes a program of a manager's set-up: the part of an operator's main between making the manager and starting
+// it, with its unmodified SetupWithManager calls. The scheme must know the operator's types.
+func Manager(scheme *runtime.Scheme, setup func(ctrl.Manager) error) sim.Program {
+	return program{scheme: scheme, setup: func(m ctrl.Manager, _ *sim.Env) error { return setup(m) }}
+}
+
+type program struct {
+	scheme *runtime.Scheme
+	setup  func(ctrl.Manager, *sim.Env) error
+}
+
+// Start implements sim.Program.
+func (p program) Start(ctx context.Context, env *sim.Env) error {
+	m := newManager(recorder.Provider.GetEventRecorder, env, p.scheme)
+	if err := p.setup(m, env); err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// simManager is a manager over a run. R is the type of recorder that GetEventRecorder returns, which differs between the
+// versions of controller-runtime we support; newManager infers it.
+type simManager[R any] struct {
+	// Manager is nil. It stands for methods that later versions of controller-runtime add to the interface, so that ours
+	// compiles with them; who calls one sees a nil dereference that names it.
+	manager.Manager
+
+	env       *sim.Env
+	scheme    *runtime.Scheme
+	mapper    meta.RESTMapper
+	informers *informers
+	live      *liveClient
+	caching   *cachingClient
+	log       logr.Logger
+	elected   chan struct{}
+	hooks     webhook.Server
+
+	mu          sync.Mutex
+	controllers int
+	runnables   []manager.Runnable
+	running     context.Context // nil before Start
+}
+
+var _ manager.Manager = newManager(recorder.Provider.GetEventRecorder, nil, runtime.NewScheme())
+
+// newManager makes a manager. The first argument only tells the type of recorder.
+func newManager[R any](_ func(recorder.Provider, string) R, env *sim.Env, scheme *runtime.Scheme) *simManager[R] {
+	m := &simManager[R]{env: env, scheme: scheme, elected: make(chan struct{})}
+	if env == nil {
+		return m
+	}
+	codec := newCodec(env.Kinds(), scheme)
+	m.mapper = newMapper(env.Kinds())
+	m.informers = newInformers(env, codec)
+	m.live = &liveClient{env: env, codec: codec, mapper: m.mapper}
+	m.caching = &cachingClient{liveClient: m.live, cache: m.informers.handle()}
+	m.log = logr.New(&logSink{env: env, ctx: context.Background()})
+	m.hooks = webhook.NewServer(webhook.Options{})
+	close(m.elected)
+	return m
+}
+
+// Add implements manager.Manager.
+func (m *simManager[R]) Add(r manager.Runnable) error {
+	if adopt(m.env, r) {
+		m.controllers++
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running != nil {
+		m.start(m.running, r)
+		return nil
+	}
+	m.runnables = append(m.runnables, r)
+	return nil
+}
+
+// Start implements manager.Manager.
+func (m *simManager[R]) Start(ctx context.Context) error {
+	m.env.Controllers(m.controllers)
+	m.mu.Lock()
+	m.running = ctx
+	for _, r := range m.runnables {
+		m.start(ctx, r)
+	}
+	m.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+func (m *simManager[R]) start(ctx context.Context, r manager.Runnable) {
+	m.env.Go(func() {
+		if err := r.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			m.env.Fail(fmt.Errorf("%s: runnable %T: %w", m.env.Name(), r, err))
+		}
+	})
+}
+
+// Elected implements manager.Manager. The process always leads.
+func (m *simManager[R]) Elected() <-chan struct{} { return m.elected }
+
+// GetHTTPClient implements cluster.Cluster.
+func (m *simManager[R]) GetHTTPClient() *http.Client { return &http.Client{Transport: noTransport{}} }
+
+// GetConfig implements cluster.Cluster.
+func (m *simManager[R]) GetConfig() *rest.Config {
+	return &rest.Config{Host: "http://stalemate.invalid", Transport: noTransport{}, QPS: -1}
+}
+
+// noTransport refuses raw HTTP.
+type noTransport struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (noTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("%s %s: raw HTTP to the API server is not simulated in this way of running an operator; "+
+		"use the manager's client", r.Method, r.URL.Path)
+}
+
+// GetCache implements cluster.Cluster.
+func (m *simManager[R]) GetCache() ctrlcache.Cache { return m.informers.handle() }
+
+// GetScheme implements cluster.Cluster.
+func (m *simManager[R]) GetScheme() *runtime.Scheme { return m.scheme }
+
+// GetClient implements cluster.Cluster.
+func (m *simManager[R]) GetClient() client.Client { return m.caching }
+
+// GetAPIReader implements cluster.Cluster.
+func (m *simManager[R]) GetAPIReader() client.Reader { return m.live }
+
+// GetFieldIndexer implements cluster.Cluster.
+func (m *simManager[R]) GetFieldIndexer() client.FieldIndexer { return m.informers.handle() }
+
+// GetRESTMapper implements cluster.Cluster.
+func (m *simManager[R]) GetRESTMapper() meta.RESTMapper { return m.mapper }
+
+// GetEventRecorderFor implements recorder.Provider.
+func (m *simManager[R]) GetEventRecorderFor(name string) record.EventRecorder {
+	return &eventRecorder{recorderCore{m.live, name}}
+}
+
+// GetEventRecorder implements recorder.Provider.
+func (m *simManager[R]) GetEventRecorder(name string) R {
+	return any(&eventsRecorder{recorderCore{m.live, name}}).(R)
+}
+
+// GetLogger implements manager.Manager.
+func (m *simManager[R]) GetLogger() logr.Logger { return m.log }
+
+// GetControllerOptions implements manager.Manager. Controllers' names are unique within a process, which is what a run
+// has; the check in controller-runtime is over all that one test binary ever started.
+func (m *simManager[R]) GetControllerOptions() config.Controller {
+	skip := true
+	return config.Controller{SkipNameValidation: &skip, Logger: m.log}
+}
+
+// GetWebhookServer implements manager.Manager. Webhooks can be registered; they are not called.
+func (m *simManager[R]) GetWebhookServer() webhook.Server { return m.hooks }
+
+// GetConverterRegistry implements manager.Manager.
+func (m *simManager[R]) GetConverterRegistry() conversion.Registry { return conversion.NewRegistry() }
+
+// AddMetricsServerExtraHandler implements manager.Manager. There is no metrics server.
+func (m *simManager[R]) AddMetricsServerExtraHandler(string, http.Handler) error { return nil }
+
+// AddHealthzCheck implements manager.Manager. There is nobody to ask.
+func (m *simManager[R]) AddHealthzCheck(string, healthz.Checker) error { return nil }
+
+// AddReadyzCheck implements manager.Manager. There is nobody to ask.
+func (m *simManager[R]) AddReadyzCheck(string, healthz.Checker) error { return nil }

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/property"
+)
+
+// Config says what may happen in the runs of one scenario. It is read only: runs never change it, and several runs may
+// share it.
+type Config struct {
+	// Name of the scenario, for reports.
+	Name string
+	// Kinds are the kinds the API server knows; it also fixes the Kubernetes version.
+	Kinds *apiserver.Kinds
+	// Scheme holds the Go types of the operator under test.
+	Scheme *runtime.Scheme
+	// Given are the objects at the start, kept as written: status, generation, deletionTimestamp and finalizers included.
+	Given []apiserver.Object
+	// Unsettled starts every run from Given as written. Otherwise objects, processes and racers first run to a terminal
+	// state in the default order, and every run starts from there.
+	Unsettled bool
+	// Processes are the operators under test.
+	Processes []Process
+	// Racers are the competitors, in the order they start in.
+	Racers []RacerConfig
+	// Properties judge the runs.
+	Properties *property.Set
+	// Limits bound a run. Zero fields take their defaults.
+	Limits Limits
+}
+
+// Process is an operator's program under a name.
+type Process struct {
+	Name    string
+	Program Program
+}
+
+// Program is what a process runs. sim/client makes them from a manager's setup or from a reconciler.
+type Program interface {
+	// Start starts the program; it runs in a goroutine of its own within the run's bubble, and may block. The context
+	// ends with the process.
+	Start(ctx context.Context, env *Env) error
+}
+
+// RacerConfig is a racer under a name.
+type RacerConfig struct {
+	Name string
+	// New makes the racer of one run.
+	New func() Racer
+	// WithScript makes the racer part of the story told, like a user's script: it starts when the script begins, and
+	// takes no part in settling. Other racers belong to the cluster and always run.
+	WithScript bool
+}
+
+// Limits bound a run.
+type Limits struct {
+	// Steps bounds the number of steps; 20000 if zero.
+	Steps int
+	// VirtualTime bounds the virtual time of the run; 24 h if zero.
+	VirtualTime time.Duration
+	// Hold bounds in virtual time how long a constraint may hold a step; 120 s if zero.
+	Hold time.Duration
+}

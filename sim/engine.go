@@ -1,0 +1,268 @@
+package sim
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/canon"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// Costs in virtual time. They are constant in the default order, in sweeps and in replays: what a call takes longer
+// than that is a choice of the exploration, or a fault.
+const (
+	requestLatency = time.Millisecond
+	localLatency   = time.Microsecond
+	// tick is added to every step, so that no two steps, and no two timers that user code sets in them, share an instant.
+	tick = time.Nanosecond
+)
+
+// engine drives one run, from one goroutine of the run's bubble: grant one step, wait until every goroutine is parked,
+// look at what is enabled, choose, grant the next.
+type engine struct {
+	config   *Config
+	plan     *Plan
+	server   *apiserver.Server
+	monitor  *property.Monitor
+	history  *history.History
+	hash     canon.Hasher
+	progress *atomic.Int64 // steps taken, for the watchdog
+
+	start time.Time
+	// clock is the virtual time since the run began. It may be ahead of the bubble's own clock, see pay.
+	clock    time.Duration
+	sequence uint64 // counts what becomes enabled
+	steps    int
+
+	// mu guards what goroutines of programs touch while they run: these fields, queues, and the marked fields of ops,
+	// processes and registrations. While everything is parked the engine needs no lock.
+	mu      sync.Mutex
+	arrived []*op
+	spare   []*op
+	arrival chan struct{}
+	lines   []logLine
+	failure error
+	panic   string
+
+	processes     []*process
+	ops           []*op
+	queues        []queueSource
+	informers     []*informer
+	registrations []*registration
+	racers        []*racerActor
+	timers        []*timer
+	threads       int
+	lagging       bool    // some informer may have events pending
+	running       *thread // the thread whose step was granted last
+	advanced      bool    // the clock has moved by itself since the last collect
+	enabled       []stepper
+	holds         []*hold
+	settling      bool // this run finds the settled state
+	scripted      bool // the script has begun
+
+	events    map[schedule.Event]*eventState
+	commits   map[int64]int // revision to record
+	last      int           // the latest record, -1 if none
+	quiet     quietness
+	state     uint64         // the hash of the cluster's canonical state, from that at the begin
+	states    map[uint64]int // how often each has been seen
+	stateSeen int            // the most often any has been seen
+	hashed    int64          // the revision that state is of
+	outcome   history.Outcome
+	reason    string
+}
+
+// stepper is something that may take a step: a parked goroutine, an informer's cursor, a racer's worker, a timer.
+type stepper interface {
+	enabled() bool
+	// base returns the event the step will be, without its occurrence.
+	base() *schedule.Event
+	owner() *thread
+	// order is when the step became enabled, in the engine's count.
+	order() uint64
+	// infrastructure marks steps that the default order takes first: it keeps caches fresh.
+	infrastructure() bool
+	// request says that the step is a request to the server, and takes as long as one.
+	request() bool
+	// answer returns the revision of what the step would read or write now; false for steps that are no request.
+	answer(e *engine) (revision int64, ok bool)
+	take(e *engine)
+}
+
+// loop takes steps until the run is over.
+func (e *engine) loop() error {
+	for e.outcome == "" {
+		e.collect()
+		if err := e.interrupted(); err != nil || e.outcome != "" {
+			return err
+		}
+		if s := e.choose(); s != nil {
+			e.step(s)
+			continue
+		}
+		e.idle()
+	}
+	return nil
+}
+
+// step takes one step.
+func (e *engine) step(s stepper) {
+	e.steps++
+	e.progress.Add(1)
+	latency := localLatency
+	if s.request() {
+		latency = requestLatency
+	}
+	e.clock += latency + tick
+	e.running = s.owner()
+	s.take(e)
+	if e.steps >= e.config.Limits.steps() {
+		e.limit("steps", e.config.Limits.steps())
+	}
+}
+
+// interrupted looks at what goroutines of the program reported.
+func (e *engine) interrupted() error {
+	if e.failure != nil {
+		return e.failure
+	}
+	if e.panic != "" {
+		e.end(history.Panicked, "a reconciler panicked")
+		e.history.Panic = e.panic
+	}
+	return nil
+}
+
+func (e *engine) end(outcome history.Outcome, reason string) {
+	if e.outcome == "" {
+		e.outcome, e.reason = outcome, reason
+	}
+}
+
+// settle waits until every goroutine of the bubble is parked.
+func (e *engine) settle() { synctest.Wait() }
+
+// now is the virtual time, as actors see it.
+func (e *engine) now() time.Time { return e.start.Add(e.clock) }
+
+// pay lets the bubble's clock catch up with the engine's. Steps that wake no goroutine of a program only add to the
+// engine's clock, as moving the bubble's costs more than they do; it is paid before any such goroutine runs, so that
+// none ever sees it behind. A timer of user code within that span fires in the course of it, and not before.
+func (e *engine) pay() {
+	if owed := e.clock - time.Since(e.start); owed > 0 {
+		time.Sleep(owed)
+	}
+}
+
+// advance lets the clock go on until a goroutine parks or the deadline is reached.
+func (e *engine) advance(until time.Duration) {
+	e.pay()
+	e.settle()
+	e.mu.Lock()
+	arrived := len(e.arrived) > 0
+	e.mu.Unlock()
+	e.advanced = true
+	if arrived {
+		return
+	}
+	timer := time.NewTimer(until - e.clock)
+	select {
+	case <-e.arrival:
+		timer.Stop()
+	case <-timer.C:
+	}
+	e.clock = max(e.clock, time.Since(e.start))
+	e.settle()
+}
+
+// choose returns the step to take next, or nil if none is enabled.
+func (e *engine) choose() stepper {
+	e.gather()
+	if len(e.enabled) == 0 {
+		return nil
+	}
+	if e.plan.Strategy == nil || !e.scripted || len(e.enabled) == 1 {
+		return e.first()
+	}
+	return e.pick()
+}
+
+// gather lists the steps that are enabled and not held.
+func (e *engine) gather() {
+	e.enabled = e.enabled[:0]
+	if e.lagging {
+		e.lagging = false
+		for _, inf := range e.informers {
+			if inf.enabled() {
+				e.lagging = true
+				e.admit(inf)
+			}
+		}
+	}
+	for _, r := range e.registrations {
+		if r.enabled() {
+			e.admit(r)
+		}
+	}
+	for _, q := range e.queues {
+		q.wake(e)
+	}
+	for _, o := range e.ops {
+		if o.enabled() {
+			e.admit(o)
+		}
+	}
+	for _, r := range e.racers {
+		r.gather(e)
+	}
+	for _, t := range e.timers {
+		if t.at <= e.clock {
+			if t.since == 0 {
+				e.sequence++
+				t.since = e.sequence
+			}
+			e.admit(t)
+		}
+	}
+}
+
+// admit adds an enabled step to the choice, unless a constraint holds it.
+func (e *engine) admit(s stepper) {
+	if len(e.holds) > 0 && e.held(s) {
+		return
+	}
+	e.enabled = append(e.enabled, s)
+}
+
+// first returns what the default order takes: deliveries to caches and their handlers, so that caches are fresh; then
+// the thread that runs already, so that nothing is preempted; then what has been enabled for longest.
+func (e *engine) first() stepper {
+	best, bestRank := e.enabled[0], e.rank(e.enabled[0])
+	for _, s := range e.enabled[1:] {
+		if rank := e.rank(s); rank < bestRank || rank == bestRank && s.order() < best.order() {
+			best, bestRank = s, rank
+		}
+	}
+	return best
+}
+
+func (e *engine) rank(s stepper) int {
+	switch {
+	case s.infrastructure():
+		return 0
+	case s.owner() == e.running:
+		return 1
+	default:
+		return 2
+	}
+}
+
+func (e *engine) newThread(actor, controller, key string) *thread {
+	e.threads++
+	return &thread{id: e.threads, actor: actor, controller: controller, key: key, last: -1}
+}

@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// Env is what the engine offers a program: calls to the API server, informers, queues, and a place in the history. Its
+// methods that wait park the calling goroutine until the engine grants the step. After the process has died they never
+// return.
+type Env struct{ process *process }
+
+// Name returns the actor's name.
+func (env *Env) Name() string { return env.process.name }
+
+// Kinds returns the kinds the API server knows.
+func (env *Env) Kinds() *apiserver.Kinds { return env.process.engine.config.Kinds }
+
+// Config returns the scenario's configuration.
+func (env *Env) Config() *Config { return env.process.engine.config }
+
+// Do makes a request to the API server. The error is the context's, if that ended before the engine let the request
+// through; what the server answers is in the response.
+func (env *Env) Do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error) {
+	p := env.process
+	var response *apiserver.Response
+	err := p.park(ctx, &op{call: r, event: requestEvent(r), exec: func(o *op) {
+		response = p.engine.call(o.thread, o, r)
+	}})
+	return response, err
+}
+
+// Read carries out a cached read: read is called when the engine grants it, and may look at the informer's view. The
+// name is empty for a list.
+func (env *Env) Read(ctx context.Context, i *Informer, namespace, name string, read func()) error {
+	verb := schedule.CachedGet
+	if name == "" {
+		verb = schedule.CachedList
+	}
+	view := i.View()
+	o := &op{
+		event: schedule.Event{Verb: verb, Kind: view.Kind().Name(), Namespace: namespace, Name: name},
+		reads: &cacheRead{view: view},
+	}
+	o.reads.key.Namespace, o.reads.key.Name = namespace, name
+	o.exec = func(o *op) { env.process.engine.readCache(o, read) }
+	return env.process.park(ctx, o)
+}
+
+// Controllers says how many controllers the process has. The name of a sole controller adds nothing to the names of
+// events, and is left out of them.
+func (env *Env) Controllers(n int) { env.process.sole = n == 1 }
+
+// Go runs f in a goroutine of the process. A panic in it is the outcome of the run.
+func (env *Env) Go(f func()) { env.process.spawn(f) }
+
+// Fail ends the run with an error of the harness or of the program's set-up, which is no finding.
+func (env *Env) Fail(err error) { env.process.engine.fail(err) }
+
+// Panicked ends the run with a panic of a reconciler, which is a finding.
+func (env *Env) Panicked(value any, stack []byte) {
+	env.process.engine.panicked(env.process.name, value, stack)
+}
+
+// Log adds a line to the history, at the present virtual time and in the pass that the context belongs to.
+func (env *Env) Log(ctx context.Context, line history.Log) {
+	env.process.log(env.process.thread(ctx), line)
+}
+
+// Pass begins a pass of a controller over a key: calls made with the context returned belong to it. The function
+// returned ends it.
+func (env *Env) Pass(ctx context.Context, controller, key string) (context.Context, func()) {
+	p := env.process
+	e := p.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := p.passThread(passKey{controller, key})
+	if !t.dequeued { // a queue of the operator's own choice
+		t.attempt++
+		t.burst++
+	}
+	t.dequeued = false
+	p.passes++
+	return context.WithValue(ctx, threadContextKey{}, t), func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		p.passes--
+	}
+}
+
+// queueSource is a queue, as the engine sees it.
+type queueSource interface {
+	// wake makes ready what has waited for its time.
+	wake(e *engine)
+	deadline() (time.Duration, bool)
+	unsettled(lastCommit time.Duration) bool
+}
+
+// Queue is the work queue of a controller: the same rules as controller-runtime's priority queue, but without
+// goroutines, and which worker gets which key, and when, is the engine's to say.
+type Queue[K comparable] struct {
+	process    *process
+	controller string
+	limiter    workqueue.TypedRateLimiter[K]
+	keyOf      func(K) string
+	inner      *workQueue[K]
+	shut       bool
+}
+
+// NewQueue makes a controller's queue. keyOf names a key.
+func NewQueue[K comparable](
+	env *Env, controller string, limiter workqueue.TypedRateLimiter[K], keyOf func(K) string,
+) *Queue[K] {
+	q := &Queue[K]{process: env.process, controller: controller, limiter: limiter, keyOf: keyOf, inner: newWorkQueue[K]()}
+	e := env.process.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queues = append(e.queues, q)
+	return q
+}
+
+func (q *Queue[K]) wake(e *engine)                  { q.inner.wake(e.clock, &e.sequence) }
+func (q *Queue[K]) deadline() (time.Duration, bool) { return q.inner.deadline() }
+func (q *Queue[K]) unsettled(lastCommit time.Duration) bool {
+	return !q.shut && q.inner.unsettled(lastCommit)
+}
+
+// Add queues a key, to be handed out after a span of virtual time.
+func (q *Queue[K]) Add(key K, priority int, after time.Duration) {
+	e := q.process.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if q.shut {
+		return
+	}
+	e.sequence++
+	q.inner.add(key, addition{priority: priority, after: after, now: time.Since(e.start), since: e.sequence, cause: e.last})
+	e.signal()
+}
+
+// RateLimited returns how long a key that failed is to wait.
+func (q *Queue[K]) RateLimited(key K) time.Duration { return q.limiter.When(key) }
+
+// Forget forgets a key's failures.
+func (q *Queue[K]) Forget(key K) { q.limiter.Forget(key) }
+
+// Failures returns how often a key has failed since it was forgotten.
+func (q *Queue[K]) Failures(key K) int { return q.limiter.NumRequeues(key) }
+
+// Len returns the number of keys that are ready.
+func (q *Queue[K]) Len() int {
+	q.process.engine.mu.Lock()
+	defer q.process.engine.mu.Unlock()
+	return q.inner.len()
+}
+
+// Get waits until the engine hands out a key. It returns false when the queue is shut down.
+func (q *Queue[K]) Get() (key K, priority int, ok bool) {
+	p := q.process
+	o := &op{thread: p.waiting, event: schedule.Event{Verb: schedule.Dequeue}}
+	o.ready = func() bool {
+		item := q.inner.next()
+		if item == nil {
+			return q.shut
+		}
+		o.since = item.since
+		o.event.Key = q.keyOf(item.key)
+		return true
+	}
+	o.exec = func(o *op) {
+		item := q.inner.next()
+		if item == nil {
+			return
+		}
+		key, priority, ok = item.key, item.priority, true
+		q.inner.take(item, p.engine.clock)
+		p.dequeued(o, passKey{q.controller, q.keyOf(key)}, item.cause)
+	}
+	if err := p.park(context.Background(), o); err != nil {
+		panic(err) // the background context never ends
+	}
+	return key, priority, ok
+}
+
+// Done says that the worker is done with a key.
+func (q *Queue[K]) Done(key K) {
+	q.process.engine.mu.Lock()
+	defer q.process.engine.mu.Unlock()
+	q.inner.done(key)
+}
+
+// ShutDown ends all present and future waits of workers.
+func (q *Queue[K]) ShutDown() {
+	e := q.process.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q.shut = true
+	e.signal()
+}
+
+// ShuttingDown reports whether the queue was shut down.
+func (q *Queue[K]) ShuttingDown() bool {
+	q.process.engine.mu.Lock()
+	defer q.process.engine.mu.Unlock()
+	return q.shut
+}

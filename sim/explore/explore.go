@@ -1,0 +1,194 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/canon"
+	"github.com/stalemate-dev/stalemate/sim/history"
+)
+
+// DefaultRuns is the number of random walks after the sweep, unless told otherwise.
+const DefaultRuns = 100
+
+// The names of the strategies.
+const (
+	DefaultOrder = "default order"
+	Sweep        = "sweep"
+	RandomWalk   = "random walk"
+)
+
+// Options say how far to explore.
+type Options struct {
+	// Seed of the first random walk; the n-th has Seed+n-1.
+	Seed int64
+	// Runs is the number of random walks; negative means none, zero means DefaultRuns.
+	Runs int
+	// For, if set, takes the place of Runs: random walks go on until so much real time has passed since the beginning.
+	For time.Duration
+	// Clock tells real time, for budgets and for what reports say of it; nil stops it. It has no influence on runs.
+	Clock func() time.Time
+	// Progress, if set, is called after every execution.
+	Progress func(Progress)
+	// Found, if set, is called with every new finding, before the exploration goes on. Its error ends the exploration.
+	Found func(*history.Finding) error
+}
+
+// Progress is how far an exploration is.
+type Progress struct {
+	Strategy   string
+	Executions int
+	// Planned is the number of executions the strategy will take, zero if it goes by time.
+	Planned, Done int
+	Findings      int
+}
+
+// NondeterminismError says that two executions of the same schedule went apart: something in the operator under test
+// depends on the wall clock, on global randomness, on map order or on addresses.
+type NondeterminismError struct {
+	// Step is the index of the first record that differs, First and Second are the two.
+	Step          int
+	First, Second string
+}
+
+// Error implements error.
+func (e *NondeterminismError) Error() string {
+	return fmt.Sprintf("operator under test is nondeterministic: two executions of one schedule differ at step %d: %q and %q; "+
+		"look there for the wall clock, global randomness, map order or goroutines that race", e.Step, e.First, e.Second)
+}
+
+// explorer is one exploration.
+type explorer struct {
+	options  Options
+	world    *sim.World
+	result   *history.Result
+	begun    time.Time
+	hash     canon.Hasher
+	coverage *coverage
+	strategy *history.StrategyResult
+}
+
+// Run explores a scenario. It returns an error where the scenario cannot be run, not for findings: a
+// *[sim.SettleError], a *[sim.StuckError], a *[NondeterminismError], the context's error, or that of Options.Found.
+func Run(ctx context.Context, config *sim.Config, options Options) (*history.Result, error) {
+	x := &explorer{options: options, result: &history.Result{Scenario: config.Name, Seed: options.Seed}}
+	x.begun = x.now()
+	x.coverage = newCoverage(config)
+	world, err := sim.NewWorld(config)
+	if err != nil {
+		return nil, err
+	}
+	x.world = world
+	err = errors.Join(x.defaultOrder(), ctx.Err())
+	if err == nil {
+		err = x.sweep(ctx)
+	}
+	if err == nil {
+		err = x.walk(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	x.result.Coverage = x.coverage.result(x.result.Default)
+	x.result.Hash = x.hash.Sum()
+	x.result.Elapsed = x.now().Sub(x.begun)
+	return x.result, nil
+}
+
+func (x *explorer) now() time.Time {
+	if x.options.Clock == nil {
+		return time.Time{}
+	}
+	return x.options.Clock()
+}
+
+// begin starts the account of a strategy.
+func (x *explorer) begin(name, scope string) *history.StrategyResult {
+	x.result.Strategies = append(x.result.Strategies, history.StrategyResult{Name: name, Scope: scope})
+	x.strategy = &x.result.Strategies[len(x.result.Strategies)-1]
+	return x.strategy
+}
+
+// defaultOrder runs the default order twice.
+func (x *explorer) defaultOrder() error {
+	account := x.begin(DefaultOrder, "no preemption, no faults, constant latency")
+	first, err := x.execute(sim.Plan{Seed: x.options.Seed}, 2)
+	if err != nil {
+		return err
+	}
+	x.result.Default = first
+	second, err := x.execute(sim.Plan{Seed: x.options.Seed}, 2)
+	if err != nil {
+		return err
+	}
+	account.Complete = true
+	return compare(first, second)
+}
+
+// compare checks that two executions of one schedule are the same.
+func compare(first, second *history.History) error {
+	if first.Hash == second.Hash {
+		return nil
+	}
+	describe := func(h *history.History, i int) string {
+		if i >= len(h.Records) {
+			return "the end of the run"
+		}
+		r := &h.Records[i]
+		return fmt.Sprintf("%s at %s, %d %s", r.Event, r.At, r.Code, r.Reason)
+	}
+	n := max(len(first.Records), len(second.Records))
+	for i := range n {
+		if a, b := describe(first, i), describe(second, i); a != b {
+			return &NondeterminismError{Step: i, First: a, Second: b}
+		}
+	}
+	return &NondeterminismError{Step: n, First: "equal steps", Second: "equal steps, but objects that differ"}
+}
+
+// execute runs one plan and accounts for it.
+func (x *explorer) execute(plan sim.Plan, planned int) (*history.History, error) {
+	h, err := x.world.Run(plan)
+	if err != nil {
+		return nil, err
+	}
+	x.strategy.Executions++
+	x.coverage.add(h)
+	x.hash.Int(int64(h.Hash))
+	if h.Outcome == history.Inconclusive {
+		x.strategy.Inconclusive++
+	}
+	if h.Failed() {
+		x.strategy.Findings++
+		if err := x.found(plan, h); err != nil {
+			return nil, err
+		}
+	}
+	if x.options.Progress != nil {
+		x.options.Progress(Progress{Strategy: x.strategy.Name, Executions: x.coverage.executions,
+			Planned: planned, Done: x.strategy.Executions, Findings: len(x.result.Findings)})
+	}
+	return h, nil
+}
+
+// found files a run that failed: with the finding of its signature, or as a new one.
+func (x *explorer) found(plan sim.Plan, h *history.History) error {
+	signature := Signature(h)
+	for i := range x.result.Findings {
+		if finding := &x.result.Findings[i]; finding.Signature == signature {
+			finding.Also++
+			return nil
+		}
+	}
+	x.result.Findings = append(x.result.Findings, history.Finding{
+		Signature: signature, Strategy: x.strategy.Name, Seed: plan.Seed, Execution: x.coverage.executions,
+		Elapsed: x.now().Sub(x.begun), Run: h,
+	})
+	if x.options.Found == nil {
+		return nil
+	}
+	return x.options.Found(&x.result.Findings[len(x.result.Findings)-1])
+}

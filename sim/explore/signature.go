@@ -1,0 +1,41 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+)
+
+// Signature tells findings apart: the properties broken, the values their rules read, and the outcome of the last
+// failing writes of each process. What one run breaks is one finding.
+func Signature(h *history.History) string {
+	var parts []string
+	if h.Outcome == history.Panicked {
+		first, _, _ := strings.Cut(h.Panic, "\n")
+		parts = append(parts, "panic "+first)
+	}
+	if text := property.Signature(h.Verdicts); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(append(parts, lastFailures(h)...), "\n")
+}
+
+// lastFailures returns, for each actor that reconciles, its last write that failed.
+func lastFailures(h *history.History) []string {
+	last := map[string]string{}
+	for i := range h.Records {
+		r := &h.Records[i]
+		if r.Event.Incarnation > 0 && r.Event.Verb.IsWrite() && r.Code >= 400 {
+			last[r.Event.Actor] = fmt.Sprintf("%s %s %s %d", r.Event.Actor, r.Event.Verb, r.Event.Kind, r.Code)
+		}
+	}
+	var texts []string
+	for _, text := range last {
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	return texts
+}

@@ -1,0 +1,152 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// sweep executes every feasible reorder of two conflicting steps of the default run, one at a time.
+func (x *explorer) sweep(ctx context.Context) error {
+	bound := x.world.Config().Limits.HoldBound()
+	account := x.begin(Sweep, fmt.Sprintf("every feasible reorder of two conflicting steps of the default run, one at a time, "+
+		"at constant latency; a step is held for at most %s", bound))
+	candidates := reorders(x.result.Default, bound)
+	account.Candidates = len(candidates)
+	for _, c := range candidates {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		h, err := x.execute(sim.Plan{Seed: x.options.Seed, Constraints: []schedule.Constraint{c}}, len(candidates))
+		if err != nil {
+			return err
+		}
+		if !h.Constraints[0].Matched {
+			account.Unmatched++
+		}
+	}
+	account.Complete = true
+	return nil
+}
+
+// reorders returns the constraints that turn round one pair of conflicting steps of a run: those that do not follow from
+// each other, in order of how decisive they usually are. The later step must come within the bound on holds: until then
+// the earlier one is held.
+func reorders(h *history.History, bound time.Duration) []schedule.Constraint {
+	type pair struct{ first, second, weight int }
+	var pairs []pair
+	before := happensBefore(h)
+	for j := h.ScriptBegins; j < len(h.Records); j++ {
+		for i := h.ScriptBegins; i < j; i++ {
+			first, second := &h.Records[i], &h.Records[j]
+			if first.Thread == second.Thread || !conflict(first, second) || before.has(i, j) ||
+				second.At-first.At > bound {
+				continue
+			}
+			weight := 1
+			if first.Event.Verb.IsWrite() && first.Carried != 0 {
+				weight = 0 // a write with an optimistic lock loses it
+			}
+			pairs = append(pairs, pair{i, j, weight})
+		}
+	}
+	slices.SortStableFunc(pairs, func(a, b pair) int {
+		return cmp.Or(a.weight-b.weight, a.first-b.first, a.second-b.second)
+	})
+	constraints := make([]schedule.Constraint, len(pairs))
+	for n, p := range pairs {
+		constraints[n] = schedule.Constraint{Event: h.Records[p.first].Event, Waits: h.Records[p.second].Event}
+	}
+	return constraints
+}
+
+// conflict reports whether the order of two steps of different threads can matter: one of two requests for the same
+// object committed, or an actor reads its cache next to a delivery of what it reads.
+func conflict(a, b *history.Record) bool {
+	switch {
+	case a.Event.Verb.IsRequest() && b.Event.Verb.IsRequest():
+		return (a.Committed != 0 || b.Committed != 0) && a.Event.Actor != b.Event.Actor && touch(a, b)
+	case a.Event.Verb == schedule.Deliver:
+		return reads(b, a)
+	case b.Event.Verb == schedule.Deliver:
+		return reads(a, b)
+	default:
+		return false
+	}
+}
+
+// touch reports whether two steps are about the same object, or one lists what the other is about.
+func touch(a, b *history.Record) bool {
+	if a.Event.Kind != b.Event.Kind {
+		return false
+	}
+	nameA, nameB := objectName(a), objectName(b)
+	namespaces := a.Event.Namespace == b.Event.Namespace || a.Event.Namespace == "" || b.Event.Namespace == ""
+	return namespaces && (nameA == nameB || nameA == "" || nameB == "")
+}
+
+// objectName returns the name of a step's object, also where the server generated it.
+func objectName(r *history.Record) string {
+	if r.Event.Name == "" && r.Event.Verb == schedule.Create && r.After != nil {
+		return r.After.GetName()
+	}
+	return r.Event.Name
+}
+
+// reads reports whether a step reads from the cache that a delivery moves. A racer reads its caches when it takes a key.
+func reads(r, delivery *history.Record) bool {
+	if r.Event.Actor != delivery.Event.Actor || r.Event.Incarnation != delivery.Event.Incarnation {
+		return false
+	}
+	switch r.Event.Verb {
+	case schedule.CachedGet, schedule.CachedList:
+		return touch(r, delivery)
+	case schedule.Dequeue:
+		return r.Event.Incarnation == 0
+	default:
+		return false
+	}
+}
+
+// order is the happens-before relation of a run.
+type order struct {
+	words int
+	sets  []uint64
+}
+
+// happensBefore computes which steps follow from which: those of one thread in their order, and each from what made it
+// possible.
+func happensBefore(h *history.History) *order {
+	n := len(h.Records)
+	o := &order{words: (n + 63) / 64}
+	o.sets = make([]uint64, n*o.words)
+	latest := map[int]int{}
+	for j := range h.Records {
+		r := &h.Records[j]
+		if i, ok := latest[r.Thread]; ok {
+			o.include(i, j)
+		}
+		if r.Cause >= 0 && r.Cause != j {
+			o.include(r.Cause, j)
+		}
+		latest[r.Thread] = j
+	}
+	return o
+}
+
+// include adds to what is before j the step i, and all that is before i.
+func (o *order) include(i, j int) {
+	for w := range o.words {
+		o.sets[j*o.words+w] |= o.sets[i*o.words+w]
+	}
+	o.sets[j*o.words+i/64] |= 1 << (i % 64)
+}
+
+// has reports whether step i happens before step j.
+func (o *order) has(i, j int) bool { return o.sets[j*o.words+i/64]&(1<<(i%64)) != 0 }

@@ -1,0 +1,129 @@
+package history
+
+import (
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// Record is one step of a run. It holds references to immutable objects, never copies.
+type Record struct {
+	// At is the virtual time since the run began.
+	At    time.Duration
+	Event schedule.Event
+	// Attempt counts the passes over the event's key, from 1; zero outside a pass.
+	Attempt int
+
+	// Code, Reason and Message are the server's answer to a request; Code is zero for steps that are no request.
+	Code    int
+	Reason  string
+	Message string
+	// Before and After are the object around a write, or After alone for a read; nil where there is none.
+	Before, After apiserver.Object
+	// Carried is the revision a write carried as its optimistic lock, zero if none.
+	Carried int64
+	// Revision is the revision of the answer: of the object read or written, or of the list.
+	Revision int64
+	// Committed is the revision the step committed at, zero if it changed nothing.
+	Committed int64
+	// ReadsFrom is the index of the record whose answer gave this write the revision it carried, or -1.
+	ReadsFrom int
+	// Repeats counts how often a poll was repeated with the same answer after this record; those steps have no
+	// record of their own. LastAt is when the last of them was.
+	Repeats int
+	LastAt  time.Duration
+	// Thread numbers the sequences of steps in program order: the passes of a controller over one key, a racer's worker,
+	// an informer's cursor. Cause is the index of the record that made this step possible besides: the commit that is
+	// delivered, the event that queued a key; -1 if none. Together they are the run's happens-before order.
+	Thread, Cause int
+	// Held says for how long a constraint held the step back.
+	Held time.Duration
+}
+
+// Log is one line an actor logged.
+type Log struct {
+	At    time.Duration
+	Actor string
+	// Record is the index of the record the line came after, -1 if none.
+	Record int
+	// Key and Attempt are the reconcile it was logged in; empty outside one.
+	Key     string
+	Attempt int
+	Logger  string
+	// Level is logr's V level; -1 is an error.
+	Level   int
+	Message string
+	// Values are the key/value pairs, formatted as key=value and in order.
+	Values []string
+}
+
+// Outcome says how a run ended.
+type Outcome string
+
+// The outcomes of a run.
+const (
+	// Terminal means that the run was quiet for the whole horizon.
+	Terminal Outcome = "Terminal"
+	// Livelock means that a limit was reached while the observations repeated.
+	Livelock Outcome = "Livelock"
+	// Inconclusive means that a limit was reached.
+	Inconclusive Outcome = "Inconclusive"
+	// Panicked means that a reconciler panicked.
+	Panicked Outcome = "Panicked"
+)
+
+// History is what happened in one run.
+type History struct {
+	Records []Record
+	Logs    []Log
+	// ScriptBegins is the index of the first record of the scenario proper. What comes before is the start of its
+	// processes over the settled state.
+	ScriptBegins int
+	// Hash is the running hash over the canonical values of every step.
+	Hash    uint64
+	Outcome Outcome
+	// Reason says in words why the run ended: "quiet for 10m0s", "limit of 5000 steps".
+	Reason string
+	// Horizon is the span of virtual time without a commit after which the run was called terminal.
+	Horizon time.Duration
+	// Steps, Requests and End count what the run did, and say when, in virtual time since its begin, it ended.
+	Steps, Requests int
+	End             time.Duration
+	// Panic is the value and stack of a panic in a reconciler.
+	Panic string
+	// Verdicts are the properties' verdicts, in the scenario's order.
+	Verdicts []property.Verdict
+	// Constraints are the ordering constraints of the run, with what became of each.
+	Constraints []ConstraintResult
+	// Faults are the faults that were injected, in order and in words.
+	Faults []string
+	// Gaps are the things the run touched that are not modelled, sorted and without repeats.
+	Gaps []string
+	// Unfinished says what had not ended when the run did: "operator sleeps in a reconcile of default/a".
+	Unfinished []string
+}
+
+// ConstraintResult says what became of a constraint.
+type ConstraintResult struct {
+	schedule.Constraint
+	// Held is set if the event came up and was held.
+	Held bool
+	// Matched is set if the event waited for was seen to come first.
+	Matched bool
+}
+
+// Broken returns the verdicts of the properties that were broken, in order.
+func (h *History) Broken() []property.Verdict {
+	var broken []property.Verdict
+	for _, v := range h.Verdicts {
+		if v.Status == property.Broken {
+			broken = append(broken, v)
+		}
+	}
+	return broken
+}
+
+// Failed reports whether the run is a finding: a property was broken, or a reconciler panicked.
+func (h *History) Failed() bool { return h.Outcome == Panicked || len(h.Broken()) > 0 }

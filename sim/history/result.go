@@ -1,0 +1,94 @@
+package history
+
+import (
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/property"
+)
+
+// Finding is a broken property, with the run that shows it.
+type Finding struct {
+	// Signature clusters findings: the properties broken, the values their rules read, and the outcome codes of the
+	// operator's last failing writes.
+	Signature string
+	// Strategy that found it: "default order", "sweep", "random walk".
+	Strategy string
+	// Seed of the execution; it matters for a random walk only.
+	Seed int64
+	// Execution is the number of the execution that found it, from 1.
+	Execution int
+	// Elapsed is the real time from the start of the exploration to the finding.
+	Elapsed time.Duration
+	// Also counts the later executions with the same signature.
+	Also int
+	Run  *History
+}
+
+// Result is what an exploration of one scenario came to.
+type Result struct {
+	Scenario string // metadata.name
+	Path     string // the scenario's file
+	// Reconcilers name the reconcilers that ran, as "actor=reconciler".
+	Reconcilers []string
+	// Racers name the competitors, as "actor=type".
+	Racers []string
+	// Variables are the scenario's, so that a report can show the objects a broken rule is about.
+	Variables []property.Variable
+	Seed      int64
+	// Command is the command line that runs the exploration again.
+	Command string
+
+	Findings []Finding
+	// Diverged is set if the same schedule, executed twice, gave two histories: it names the first step that differed.
+	Diverged string
+	// Default is the run in the default order.
+	Default *History
+	// Strategies say what was explored, in order.
+	Strategies []StrategyResult
+	// Coverage is over all executions.
+	Coverage Coverage
+	Elapsed  time.Duration
+	// Hash folds the history hashes of all executions in order.
+	Hash uint64
+}
+
+// StrategyResult says what one strategy did.
+type StrategyResult struct {
+	Name       string // "default order", "sweep", "random walk"
+	Executions int
+	Findings   int // executions that failed
+	// Complete says that the strategy ran to its end: for the sweep, that every candidate was executed.
+	Complete bool
+	// Scope says in words what that means: "every feasible single reorder of two conflicting steps …".
+	Scope string
+	// Candidates, Unmatched: for the sweep, how many reorders there were, and in how many the order did not come about.
+	Candidates, Unmatched int
+	Inconclusive          int
+}
+
+// Coverage says what a verdict rests on.
+type Coverage struct {
+	Executions   int
+	Inconclusive int
+	// Properties, in the scenario's order, over all executions.
+	Properties []PropertyCoverage
+	// Requests counts the requests by actor, verb and kind; NeverRaced are the operator's writes which no execution ever
+	// saw overtaken by a conflicting write of another actor since the read they rest on.
+	NeverRaced []string
+	Gaps       []string
+	// Notes are further limits of what was modelled, in sentences.
+	Notes []string
+}
+
+// PropertyCoverage says how often a property was looked at.
+type PropertyCoverage struct {
+	Property    *property.Definition
+	Evaluations int
+	// Held counts the executions in which it held (for Sometimes: in which it was seen), Broken those in which not.
+	Held, Broken, Invalid int
+	// Error is the first evaluation error.
+	Error string
+}
+
+// Failed reports whether there is a finding.
+func (r *Result) Failed() bool { return len(r.Findings) > 0 }

@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// hold is what became of a constraint in this run: its event is not enabled until the one it waits for has happened,
+// or until the bound has passed; the clock may pass over it.
+type hold struct {
+	constraint schedule.Constraint
+	base       schedule.Event // the held event without its occurrence
+	holding    bool           // the event has come up and is being held
+	deadline   time.Duration  // when a hold that has begun ends
+	happened   bool           // what it waits for has happened
+	over       bool           // the event was let go, or took place
+	occurred   bool           // the event took place
+	matched    bool           // what it waits for happened before it
+}
+
+func newHolds(constraints []schedule.Constraint) []*hold {
+	var holds []*hold
+	for _, c := range constraints {
+		h := &hold{constraint: c, base: c.Event}
+		h.base.Occurrence = 0
+		holds = append(holds, h)
+	}
+	return holds
+}
+
+// held reports whether a constraint holds the step back.
+func (e *engine) held(s stepper) bool {
+	for _, h := range e.holds {
+		if h.happened || h.over || *s.base() != h.base || e.occurrence(s) != h.constraint.Event.Occurrence {
+			continue
+		}
+		if !h.holding {
+			h.holding, h.deadline = true, e.clock+e.config.Limits.HoldBound()
+		}
+		if e.clock < h.deadline {
+			return true
+		}
+		h.over = true
+	}
+	return false
+}
+
+// happened tells the constraints of an event that took place.
+func (e *engine) happened(event schedule.Event) {
+	for _, h := range e.holds {
+		switch event {
+		case h.constraint.Waits:
+			h.happened = true
+			h.matched = h.matched || !h.over
+			if h.holding {
+				e.quiet.holdEnded = e.clock
+			}
+		case h.constraint.Event:
+			h.over, h.occurred = true, true
+		}
+	}
+}
+
+// holdDeadline returns when the next hold that is in force ends, and false if none is.
+func (e *engine) holdDeadline() (time.Duration, bool) {
+	var first time.Duration
+	found := false
+	for _, h := range e.holds {
+		if h.holding && !h.happened && !h.over && (!found || h.deadline < first) {
+			first, found = h.deadline, true
+		}
+	}
+	return first, found
+}
+
+func (e *engine) constraintResults() []history.ConstraintResult {
+	var results []history.ConstraintResult
+	for _, h := range e.holds {
+		results = append(results, history.ConstraintResult{Constraint: h.constraint, Held: h.holding,
+			Matched: h.matched && h.occurred})
+	}
+	return results
+}

@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/cache"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// informer is a view that an actor follows: its cursor moves when the engine grants it.
+type informer struct {
+	actor  string
+	event  schedule.Event // of a delivery, without object and occurrence
+	thread *thread
+	view   *cache.View
+	number uint64
+
+	handle        func(cache.Delta) // of a racer
+	registrations []*registration   // of a process
+}
+
+// newInformer makes an informer without its initial list.
+func (e *engine) newInformer(actor string, incarnation int, controller string, kind *apiserver.Kind, s cache.Selector) *informer {
+	inf := &informer{
+		actor: actor,
+		event: schedule.Event{Actor: actor, Incarnation: incarnation, Controller: controller,
+			Verb: schedule.Deliver, Kind: kind.Name()},
+		thread: e.newThread(actor, "", ""),
+		view:   cache.New(e.server, kind, s),
+		number: uint64(len(e.informers)),
+	}
+	inf.thread.infra = true
+	e.informers = append(e.informers, inf)
+	return inf
+}
+
+// sync delivers the initial list.
+func (e *engine) sync(inf *informer) {
+	initial := inf.view.Sync()
+	event := inf.event
+	event.Verb = schedule.Sync
+	e.note(inf.thread, event, -1)
+	e.lagging = true
+	for _, delta := range e.shuffleInitial(inf, initial) {
+		inf.deliver(delta)
+	}
+}
+
+func (inf *informer) enabled() bool {
+	delta, ok := inf.view.Pending()
+	if ok {
+		inf.event.Namespace, inf.event.Name = delta.Object.GetNamespace(), delta.Object.GetName()
+	}
+	return ok
+}
+
+func (inf *informer) base() *schedule.Event        { return &inf.event }
+func (inf *informer) owner() *thread               { return inf.thread }
+func (inf *informer) order() uint64                { return inf.number }
+func (inf *informer) infrastructure() bool         { return true }
+func (inf *informer) request() bool                { return false }
+func (inf *informer) answer(*engine) (int64, bool) { return 0, false }
+
+// take moves the cursor by one event.
+func (inf *informer) take(e *engine) {
+	delta := inf.view.Advance()
+	cause, ok := e.commits[inf.view.Revision()]
+	if !ok {
+		cause = -1
+	}
+	e.note(inf.thread, inf.event, cause)
+	e.history.Records[inf.thread.last].After = delta.Object
+	e.lagging = true
+	inf.deliver(delta)
+}
+
+func (inf *informer) deliver(delta cache.Delta) {
+	if inf.handle != nil {
+		inf.handle(delta)
+	}
+	for _, r := range inf.registrations {
+		if !r.removed {
+			r.deltas = append(r.deltas, caused{delta, inf.thread.last})
+		}
+	}
+}
+
+// registration is an event handler of a process, with its own buffer of events, as client-go's processorListener: it
+// may lag behind the view. Its handler runs in a goroutine of its own, so that it may make calls.
+type registration struct {
+	process *process
+	thread  *thread
+	event   schedule.Event
+	number  uint64
+	feed    chan cache.Delta
+	deltas  []caused
+	initial int // how many events of the initial list the handler has not handled yet
+	busy    bool
+	removed bool
+}
+
+// caused is a delta with the record that delivered it.
+type caused struct {
+	cache.Delta
+	cause int
+}
+
+func (p *process) newRegistration(inf *informer, name string, handle func(cache.Delta)) *registration {
+	e := p.engine
+	r := &registration{
+		process: p,
+		thread:  e.newThread(p.name, name, ""),
+		event:   inf.event,
+		number:  uint64(len(e.registrations)),
+		feed:    make(chan cache.Delta),
+	}
+	r.thread.infra = true
+	r.event.Verb, r.event.Controller = schedule.Handle, name
+	var initial []cache.Delta
+	for _, obj := range inf.view.List("") {
+		initial = append(initial, cache.Delta{Type: apiserver.Added, Object: obj, Initial: true})
+	}
+	for _, delta := range e.shuffleInitial(inf, initial) {
+		r.deltas = append(r.deltas, caused{delta, inf.thread.last})
+	}
+	r.initial = len(r.deltas)
+	e.registrations = append(e.registrations, r)
+	inf.registrations = append(inf.registrations, r)
+	p.spawn(func() {
+		for delta := range r.feed {
+			handle(delta)
+			e.mu.Lock()
+			r.busy = false
+			if r.initial > 0 {
+				r.initial--
+			}
+			e.mu.Unlock()
+		}
+	})
+	return r
+}
+
+func (r *registration) enabled() bool {
+	if len(r.deltas) == 0 || r.removed || r.process.handlingBusy() {
+		return false
+	}
+	key := r.deltas[0].Key()
+	r.event.Namespace, r.event.Name = key.Namespace, key.Name
+	return true
+}
+
+func (p *process) handlingBusy() bool { return p.handling != nil && p.handling.busy }
+
+func (r *registration) base() *schedule.Event        { return &r.event }
+func (r *registration) owner() *thread               { return r.thread }
+func (r *registration) order() uint64                { return 1<<32 + r.number }
+func (r *registration) infrastructure() bool         { return true }
+func (r *registration) request() bool                { return false }
+func (r *registration) answer(*engine) (int64, bool) { return 0, false }
+
+// take runs the handler on one event, until it is done or makes a call.
+func (r *registration) take(e *engine) {
+	delta := r.deltas[0]
+	r.deltas = r.deltas[1:]
+	e.note(r.thread, r.event, delta.cause)
+	e.pay()
+	r.busy, r.process.handling = true, r
+	r.feed <- delta.Delta
+	e.settle()
+}
+
+// Informer is an informer of a program.
+type Informer struct {
+	process *process
+	inner   *informer
+}
+
+// Informer starts an informer over a kind and waits for its initial list. Asking again for the same kind,
+// representation and selector is the caller's to avoid: every call makes an informer of its own.
+func (env *Env) Informer(ctx context.Context, kind *apiserver.Kind, representation string, s cache.Selector) (*Informer, error) {
+	p := env.process
+	informer := &Informer{process: p}
+	err := p.park(ctx, &op{
+		event: schedule.Event{Verb: schedule.Sync, Kind: kind.Name(), Name: representation, Namespace: s.Namespace},
+		exec: func(o *op) {
+			informer.inner = p.engine.newInformer(p.name, p.incarnation, representation, kind, s)
+			p.engine.sync(informer.inner)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return informer, nil
+}
+
+// View returns what the informer has been told so far. It may be read only within [Env.Read].
+func (i *Informer) View() *cache.View { return i.inner.view }
+
+// Registration is an event handler of a program.
+type Registration struct{ inner *registration }
+
+// AddHandler registers an event handler and waits until it has handled the initial list. The name tells the
+// registrations of a process apart, and must not depend on the order in which goroutines run.
+func (i *Informer) AddHandler(ctx context.Context, name string, handle func(cache.Delta)) (*Registration, error) {
+	p := i.process
+	registration := &Registration{}
+	event := schedule.Event{Verb: schedule.Sync, Kind: i.inner.event.Kind, Name: name}
+	err := p.park(ctx, &op{event: event, exec: func(o *op) {
+		registration.inner = p.newRegistration(i.inner, name, handle)
+		p.engine.note(o.thread, o.event, -1)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return registration, p.park(ctx, &op{event: event, ready: func() bool { return registration.inner.initial == 0 }})
+}
+
+// Remove takes the handler out: it sees no further events.
+func (r *Registration) Remove() {
+	e := r.inner.process.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r.inner.removed = true
+}

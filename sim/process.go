@@ -1,0 +1,358 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// process is one start of a program: its goroutines, caches and queues share life and death.
+type process struct {
+	engine      *engine
+	name        string
+	incarnation int
+	program     Program
+	cancel      context.CancelFunc
+	dead        bool // guarded by engine.mu; calls of a dead process never return
+
+	main    *thread
+	waiting *thread // stands for workers that wait for a key
+	threads map[passKey]*thread
+	// sole says that the process has one controller, whose name then adds nothing to the names of events.
+	sole bool
+	// handling is the registration whose handler runs now. Handlers of a process run one at a time, so that calls
+	// they make have an owner.
+	handling *registration
+	// passes counts the passes that have begun and not ended.
+	passes int
+}
+
+type passKey struct{ controller, key string }
+
+// thread is a sequence of steps in program order: the passes of a controller over one key, an event handler, or what
+// a process does outside of both. A thread holds one place at a time, unless the operator fans out.
+type thread struct {
+	id         int
+	actor      string
+	controller string
+	key        string
+	attempt    int
+	// burst changes when the thread slept or began a new pass; commits when it changed the store. A request repeated in
+	// a later burst with nothing committed in between is a poll.
+	burst, commits int
+	last           int // its latest record, -1 if none
+	// infra marks deliveries and event handlers.
+	infra bool
+	// dequeued says that the engine handed out the key, and has counted the attempt.
+	dequeued bool
+}
+
+// op is a goroutine of a program that has parked: it waits for the engine to carry out exec and wake it.
+type op struct {
+	process *process
+	thread  *thread
+	event   schedule.Event // without its occurrence
+	since   uint64
+
+	// ready says whether the step is enabled; nil means always.
+	ready func() bool
+	// exec carries the step out, on the engine's goroutine; nil for a step that only lets the goroutine go on.
+	exec func(*op)
+	// call is the request to the server, if it is one; reads is what a cached read reads.
+	call  *apiserver.Request
+	reads *cacheRead
+	// notBefore is the virtual time until which a strategy delays the step.
+	notBefore time.Duration
+
+	wake      chan struct{}
+	granted   bool // guarded by engine.mu
+	cancelled bool // guarded by engine.mu
+	killed    bool
+}
+
+func (o *op) enabled() bool         { return o.ready == nil || o.ready() }
+func (o *op) base() *schedule.Event { return &o.event }
+func (o *op) owner() *thread        { return o.thread }
+func (o *op) order() uint64         { return o.since }
+func (o *op) infrastructure() bool  { return o.thread.infra }
+func (o *op) take(e *engine)        { e.grant(o) }
+func (o *op) request() bool         { return o.call != nil }
+
+func (o *op) answer(e *engine) (int64, bool) {
+	switch {
+	case o.call != nil:
+		return e.revisionOf(o.call), true
+	case o.reads != nil:
+		return o.reads.revision(), true
+	default:
+		return 0, false
+	}
+}
+
+type threadContextKey struct{}
+
+// thread returns the thread a context belongs to.
+func (p *process) thread(ctx context.Context) *thread {
+	if t, ok := ctx.Value(threadContextKey{}).(*thread); ok {
+		return t
+	}
+	p.engine.mu.Lock()
+	defer p.engine.mu.Unlock()
+	if p.handlingBusy() {
+		return p.handling.thread
+	}
+	return p.main
+}
+
+// park hands the op to the engine and waits until it is granted. It returns the context's error if that ended first:
+// even then a grant releases the goroutine, so that the schedule says when it goes on. If the process has died it does
+// not return, and only deferred functions of the goroutine run, which is as close to SIGKILL as Go comes.
+func (p *process) park(ctx context.Context, o *op) error {
+	e := p.engine
+	o.process, o.wake = p, make(chan struct{}, 1)
+	if o.thread == nil {
+		o.thread = p.thread(ctx)
+	}
+	o.event.Actor, o.event.Incarnation = p.name, p.incarnation
+	o.event.Controller, o.event.Key = p.controllerName(o.thread), o.thread.key
+	e.arrive(o)
+	select {
+	case <-o.wake:
+	case <-ctx.Done():
+		e.abandon(o)
+		<-o.wake
+	}
+	if o.killed {
+		runtime.Goexit()
+	}
+	if o.cancelled {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (p *process) controllerName(t *thread) string {
+	if p.sole {
+		return ""
+	}
+	return t.controller
+}
+
+// passThread returns the thread of the passes over a key.
+func (p *process) passThread(at passKey) *thread {
+	t := p.threads[at]
+	if t == nil {
+		t = p.engine.newThread(p.name, at.controller, at.key)
+		p.threads[at] = t
+	}
+	return t
+}
+
+// dequeued begins a pass: the worker's steps from here on belong to the thread of the key.
+func (p *process) dequeued(o *op, at passKey, cause int) {
+	t := p.passThread(at)
+	t.attempt++
+	t.burst++
+	t.dequeued = true
+	o.event.Controller, o.event.Key = p.controllerName(t), at.key
+	p.engine.note(t, o.event, cause)
+	p.engine.running = t
+}
+
+// arrive announces a parked goroutine.
+func (e *engine) arrive(o *op) {
+	e.mu.Lock()
+	dead := o.process.dead
+	if !dead {
+		e.arrived = append(e.arrived, o)
+		e.signal()
+	}
+	e.mu.Unlock()
+	if dead {
+		runtime.Goexit()
+	}
+}
+
+// abandon announces that the context of a parked goroutine has ended, unless it was granted before.
+func (e *engine) abandon(o *op) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o.granted {
+		return
+	}
+	o.cancelled = true
+	e.arrived = append(e.arrived, o)
+	e.signal()
+}
+
+// signal ends an advance of the clock: something has happened that the engine must look at.
+func (e *engine) signal() {
+	select {
+	case e.arrival <- struct{}{}:
+	default:
+	}
+}
+
+// collect takes in the goroutines that parked since the last time, in the order of their names: goroutines that ran
+// side by side arrive in an order of their own.
+func (e *engine) collect() {
+	e.mu.Lock()
+	arrived := e.arrived
+	e.arrived = e.spare[:0]
+	e.spare = arrived
+	select {
+	case <-e.arrival:
+	default:
+	}
+	e.takeLogs()
+	e.mu.Unlock()
+	if len(arrived) > 1 {
+		slices.SortStableFunc(arrived, func(a, b *op) int { return schedule.Compare(a.event, b.event) })
+	}
+	for _, o := range arrived {
+		e.sequence++
+		o.since = e.sequence
+		if o.cancelled {
+			e.ops = slices.DeleteFunc(e.ops, func(other *op) bool { return other == o })
+			o.event = schedule.Event{Actor: o.event.Actor, Incarnation: o.event.Incarnation,
+				Controller: o.event.Controller, Key: o.event.Key, Verb: schedule.Wake}
+			o.ready, o.exec, o.call, o.reads, o.notBefore = nil, nil, nil, nil, 0
+		}
+		if o.thread != e.running || e.advanced {
+			o.thread.burst++
+		}
+		if o.call != nil {
+			o.notBefore = e.delay(o.event)
+		}
+		e.ops = append(e.ops, o)
+	}
+	e.advanced = false
+}
+
+// grant carries out a parked goroutine's step, lets the goroutine go on, and waits until all is parked again.
+func (e *engine) grant(o *op) {
+	e.ops = slices.DeleteFunc(e.ops, func(other *op) bool { return other == o })
+	if o.exec != nil {
+		o.exec(o)
+	} else {
+		e.note(o.thread, o.event, -1)
+	}
+	e.release(o)
+	e.settle()
+}
+
+// release wakes the goroutine, after the virtual time that the step took.
+func (e *engine) release(o *op) {
+	e.pay()
+	e.mu.Lock()
+	o.granted = true
+	e.mu.Unlock()
+	o.wake <- struct{}{}
+}
+
+// start starts the process's program in a goroutine of its own.
+func (p *process) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	e := p.engine
+	e.note(p.main, schedule.Event{Actor: p.name, Incarnation: p.incarnation, Verb: schedule.Start}, -1)
+	e.pay()
+	p.spawn(func() {
+		if err := p.program.Start(ctx, &Env{process: p}); err != nil {
+			e.fail(fmt.Errorf("process %q: %w", p.name, err))
+		}
+	})
+	e.settle()
+}
+
+// spawn runs f in a goroutine whose panic becomes the outcome of the run.
+func (p *process) spawn(f func()) {
+	go func() {
+		defer func() {
+			if value := recover(); value != nil {
+				p.engine.panicked(p.name, value, debug.Stack())
+			}
+		}()
+		f()
+	}()
+}
+
+// kill ends the process: its parked goroutines exit, its later calls never return, its context ends.
+func (p *process) kill() {
+	e := p.engine
+	e.mu.Lock()
+	p.dead = true
+	e.mu.Unlock()
+	e.pay()
+	for _, o := range e.ops {
+		if o.process == p {
+			o.killed = true
+			e.release(o)
+		}
+	}
+	e.ops = slices.DeleteFunc(e.ops, func(o *op) bool { return o.process == p })
+	for _, r := range e.registrations {
+		if r.process == p {
+			close(r.feed)
+		}
+	}
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+// fail ends the run with an error that is neither the scenario's nor the schedule's doing.
+func (e *engine) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failure == nil {
+		e.failure = err
+	}
+	e.signal()
+}
+
+// panicked ends the run with a panic of the operator under test.
+func (e *engine) panicked(actor string, value any, stack []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.panic == "" {
+		e.panic = fmt.Sprintf("%s: %v\n\n%s", actor, value, stack)
+	}
+	e.signal()
+}
+
+// log keeps a line until the next collect.
+func (p *process) log(t *thread, line history.Log) {
+	e := p.engine
+	line.At = time.Since(e.start)
+	line.Actor, line.Key, line.Attempt = p.name, t.key, t.attempt
+	e.mu.Lock()
+	e.lines = append(e.lines, logLine{thread: t.id, Log: line})
+	e.mu.Unlock()
+}
+
+type logLine struct {
+	history.Log
+	thread int
+}
+
+// takeLogs moves the lines logged since the last collect into the history: those of one thread in their order, those
+// of goroutines that ran side by side in the order of their threads. The caller holds e.mu.
+func (e *engine) takeLogs() {
+	if len(e.lines) == 0 {
+		return
+	}
+	slices.SortStableFunc(e.lines, func(a, b logLine) int { return a.thread - b.thread })
+	for _, line := range e.lines {
+		line.Record = e.last
+		e.history.Logs = append(e.history.Logs, line.Log)
+	}
+	e.lines = e.lines[:0]
+}

@@ -1,0 +1,279 @@
+package sim
+
+import (
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/cache"
+	"github.com/stalemate-dev/stalemate/sim/canon"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// eventState is what the engine knows of the events that share a name but for their occurrence.
+type eventState struct {
+	count    int
+	revision int64 // of what the latest one read or wrote
+	code     int
+	record   int
+	// burst and commits of the thread at the latest one, see thread.
+	burst, commits int
+}
+
+// cacheRead says what a cached read looks at.
+type cacheRead struct {
+	view *cache.View
+	key  types.NamespacedName // the name is empty for a list
+}
+
+func (r *cacheRead) revision() int64 {
+	if r.key.Name == "" {
+		return r.view.Revision()
+	}
+	if obj := r.view.Get(r.key.Namespace, r.key.Name); obj != nil {
+		return revision(obj)
+	}
+	return 0
+}
+
+// revision returns an object's resourceVersion as a number, zero if there is none.
+func revision(obj apiserver.Object) int64 {
+	n, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// revisionOf returns the revision of what a request would find now: of the object, zero if there is none, or of the
+// latest event of the kind for a request that names no object.
+func (e *engine) revisionOf(r *apiserver.Request) int64 {
+	if r.Name == "" {
+		if log := e.server.Log(r.Kind); len(log) > 0 {
+			return log[len(log)-1].Revision
+		}
+		return 0
+	}
+	if obj := e.server.Get(r.Kind, r.Namespace, r.Name); obj != nil {
+		return revision(obj)
+	}
+	return 0
+}
+
+// occurrence returns the number that the step will have among those of its name. A poll keeps the number of the event
+// it repeats.
+func (e *engine) occurrence(s stepper) int {
+	state := e.events[*s.base()]
+	switch {
+	case state == nil:
+		return 1
+	case e.repeats(s, state):
+		return state.count
+	default:
+		return state.count + 1
+	}
+}
+
+// repeats reports whether the step is a poll: its thread made the same request before, has slept or begun another pass
+// since, committed nothing from then on, and what it looks at is as it was.
+func (e *engine) repeats(s stepper, state *eventState) bool {
+	revision, ok := s.answer(e)
+	t := s.owner()
+	return ok && state.burst != t.burst && state.commits == t.commits && state.revision == revision
+}
+
+// note appends a record for a step that is no request.
+func (e *engine) note(t *thread, event schedule.Event, cause int) {
+	state := e.stateOf(event)
+	state.count++
+	event.Occurrence = state.count
+	e.append(t, history.Record{Event: event, Cause: cause})
+	state.record = e.last
+}
+
+func (e *engine) stateOf(event schedule.Event) *eventState {
+	state := e.events[event]
+	if state == nil {
+		state = &eventState{}
+		e.events[event] = state
+	}
+	return state
+}
+
+// append adds a record to the history, and the step to the hash.
+func (e *engine) append(t *thread, r history.Record) {
+	r.At, r.Thread, r.Attempt = e.clock, t.id, t.attempt
+	e.last = len(e.history.Records)
+	t.last = e.last
+	e.history.Records = append(e.history.Records, r)
+	e.hashStep(&r)
+	e.happened(r.Event)
+}
+
+// hashStep folds a step into the running hash: what happened, when, and what the objects were after it. UIDs and
+// generated names are roles already (see sim/apiserver), and the canonical hash of an object leaves out revisions and
+// times, so equal hashes mean equal histories up to the numbering of revisions.
+func (e *engine) hashStep(r *history.Record) {
+	h := &e.hash
+	event := &r.Event
+	h.String(event.Actor)
+	h.String(event.Controller)
+	h.String(event.Key)
+	h.String(string(event.Verb))
+	h.String(event.Kind)
+	h.String(event.Namespace)
+	h.String(event.Name)
+	h.String(event.Subresource)
+	h.Int(int64(event.Occurrence))
+	h.Int(int64(r.At))
+	h.Int(int64(r.Code))
+	h.String(r.Reason)
+	if r.Committed != 0 {
+		h.Int(int64(e.state))
+	}
+}
+
+// call executes a request and records it.
+func (e *engine) call(t *thread, s stepper, r *apiserver.Request) *apiserver.Response {
+	event := *s.base()
+	state := e.stateOf(event)
+	poll := state.count > 0 && e.repeats(s, state)
+	named := event
+	named.Occurrence = state.count
+	if !poll {
+		named.Occurrence++
+	}
+	carried := carriedRevision(r)
+	e.monitor.Before(e.clock, named)
+	response := e.server.Do(r)
+	e.history.Requests++
+	if response.Committed != 0 {
+		t.commits++
+		e.committed(r.Kind)
+	}
+	if poll && response.Committed == 0 && response.Code == state.code {
+		e.repeat(state, &named, response)
+	} else {
+		state.count++
+		named.Occurrence = state.count
+		e.appendCall(t, named, response, carried)
+		state.record = e.last
+	}
+	state.code, state.burst, state.commits, state.revision = response.Code, t.burst, t.commits, e.revisionOf(r)
+	e.monitor.After(e.clock, named, r, response)
+	if response.Committed != 0 {
+		e.monitor.Committed(e.clock, r.Kind.Name())
+	}
+	return response
+}
+
+// repeat counts a poll that was answered as before.
+func (e *engine) repeat(state *eventState, event *schedule.Event, response *apiserver.Response) {
+	record := &e.history.Records[state.record]
+	record.Repeats++
+	record.LastAt = e.clock
+	e.last = state.record
+	e.hash.String(string(event.Verb))
+	e.hash.Int(int64(e.clock))
+	e.hash.Int(int64(response.Code))
+}
+
+func (e *engine) appendCall(t *thread, event schedule.Event, response *apiserver.Response, carried int64) {
+	record := history.Record{
+		Event: event, Cause: -1, ReadsFrom: -1,
+		Code: response.Code, Before: response.Before, After: response.Object,
+		Carried: carried, Revision: response.Revision, Committed: response.Committed,
+	}
+	if response.Err != nil {
+		status := response.Err.Status()
+		record.Reason, record.Message = string(status.Reason), status.Message
+	}
+	if carried != 0 {
+		record.ReadsFrom = e.readsFrom(event, carried)
+	}
+	if response.Committed != 0 {
+		e.commits[response.Committed] = len(e.history.Records)
+	}
+	e.append(t, record)
+}
+
+// readsFrom finds the answer that gave an actor the revision its write carries: the latest one that did.
+func (e *engine) readsFrom(event schedule.Event, carried int64) int {
+	for i := len(e.history.Records) - 1; i >= 0; i-- {
+		r := &e.history.Records[i]
+		if r.Event.Actor == event.Actor && r.Event.Kind == event.Kind && r.After != nil && r.Code != 0 &&
+			r.After.GetName() == event.Name && r.After.GetNamespace() == event.Namespace && revision(r.After) == carried {
+			return i
+		}
+	}
+	return -1
+}
+
+// carriedRevision returns the revision that a write carries as its optimistic lock.
+func carriedRevision(r *apiserver.Request) int64 {
+	if r.Verb == schedule.Update && r.Object != nil {
+		return revision(r.Object)
+	}
+	return 0
+}
+
+// committed is called after each request that changed the store.
+func (e *engine) committed(kind *apiserver.Kind) {
+	e.lagging = true
+	before := e.state
+	log := e.server.Log(kind)
+	for i := len(log) - 1; i >= 0 && log[i].Revision > e.hashed; i-- {
+		e.foldState(&log[i])
+	}
+	e.hashed = e.server.Revision()
+	// A commit that changes nothing but times is a heartbeat, and no progress.
+	if !kind.Volatile && e.state != before {
+		e.quiet.commit(e.clock)
+		e.states[e.state]++
+		e.stateSeen = max(e.stateSeen, e.states[e.state])
+	}
+}
+
+// foldState keeps the hash of the cluster's canonical state: the exclusive or over the hashes of all objects, so that
+// one commit costs one object.
+func (e *engine) foldState(event *apiserver.Event) {
+	if event.Prev != nil {
+		e.state ^= canon.Hash(event.Prev)
+	}
+	if event.Type != apiserver.Deleted {
+		e.state ^= canon.Hash(event.Object)
+	}
+}
+
+// readCache carries out a read of an informer's view.
+func (e *engine) readCache(o *op, read func()) {
+	state := e.stateOf(o.event)
+	poll := state.count > 0 && e.repeats(o, state)
+	read()
+	if poll {
+		e.repeat(state, &o.event, &apiserver.Response{})
+	} else {
+		e.note(o.thread, o.event, -1)
+		record := &e.history.Records[e.last]
+		record.Revision = o.reads.revision()
+		if o.reads.key.Name != "" {
+			if obj := o.reads.view.Get(o.reads.key.Namespace, o.reads.key.Name); obj != nil {
+				record.After = obj
+			}
+		}
+	}
+	state.burst, state.commits, state.revision = o.thread.burst, o.thread.commits, o.reads.revision()
+}
+
+func (e *engine) delay(event schedule.Event) time.Duration {
+	if e.plan.Strategy == nil || !e.scripted {
+		return 0
+	}
+	if d := e.plan.Strategy.Delay(event); d > 0 {
+		return e.clock + d
+	}
+	return 0
+}

@@ -1,0 +1,136 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// Verb says what an event does. The verbs of the Kubernetes API come first; the others are steps of the simulated
+// machinery around it.
+type Verb string
+
+// The verbs of an event.
+const (
+	Get              Verb = "Get"
+	List             Verb = "List"
+	Watch            Verb = "Watch"
+	Create           Verb = "Create"
+	Update           Verb = "Update"
+	Patch            Verb = "Patch"
+	Delete           Verb = "Delete"
+	DeleteCollection Verb = "DeleteCollection"
+
+	CachedGet  Verb = "CachedGet"  // a Get answered by an informer's cache
+	CachedList Verb = "CachedList" // a List answered by an informer's cache
+	Start      Verb = "Start"      // a process starts
+	Sync       Verb = "Sync"       // an informer delivers its initial list
+	Deliver    Verb = "Deliver"    // an informer's cursor moves by one event
+	Handle     Verb = "Handle"     // the event handlers of a delivered event run
+	Dequeue    Verb = "Dequeue"    // a work queue hands a key to a worker
+	Timer      Verb = "Timer"      // an engine timer fires
+	Wake       Verb = "Wake"       // a call whose context ended is released
+	Advance    Verb = "Advance"    // the clock moves on
+)
+
+// IsWrite reports whether the verb can change the store.
+func (v Verb) IsWrite() bool {
+	switch v {
+	case Create, Update, Patch, Delete, DeleteCollection:
+		return true
+	default:
+		return false
+	}
+}
+
+// IsRead reports whether the verb only reads, from the server or from a cache.
+func (v Verb) IsRead() bool {
+	switch v {
+	case Get, List, CachedGet, CachedList:
+		return true
+	default:
+		return false
+	}
+}
+
+// IsRequest reports whether the verb is a request to the API server.
+func (v Verb) IsRequest() bool { return v == Get || v == List || v == Watch || v.IsWrite() }
+
+// Event names one event of a run. Names are stable under edits of the operator and under reorderings of other actors:
+// they hold no global index, no goroutine, no revision, UID or random suffix.
+//
+// Occurrence counts events that are equal in all other fields, from 1. A run of reads that returned the same revision
+// is one event (a poll), so how often an operator polls does not shift the names of what comes later.
+type Event struct {
+	Actor       string // the process or racer, as the scenario names it
+	Incarnation int    // which start of that process, from 1
+	Controller  string // the controller within the process; empty where it has only one, and for racers
+	Key         string // the reconcile key, "namespace/name"; empty outside a reconcile
+	Verb        Verb
+	Kind        string // "StatefulSet"; group-qualified ("Widget.example.com") only where two groups share the name
+	Namespace   string
+	Name        string // generated names appear as roles
+	Subresource string
+	Occurrence  int
+}
+
+// Object returns the name of the object that the event touches: "StatefulSet default/web", with the subresource where
+// there is one.
+func (e Event) Object() string {
+	var b strings.Builder
+	b.WriteString(e.Kind)
+	if e.Subresource != "" {
+		b.WriteString("/" + e.Subresource)
+	}
+	if e.Name != "" {
+		b.WriteByte(' ')
+		if e.Namespace != "" {
+			b.WriteString(e.Namespace + "/")
+		}
+		b.WriteString(e.Name)
+	}
+	return b.String()
+}
+
+// String returns the event on one line: "operator Update StatefulSet default/web #2".
+func (e Event) String() string {
+	var b strings.Builder
+	b.WriteString(e.Actor)
+	if e.Incarnation > 1 {
+		fmt.Fprintf(&b, "[%d]", e.Incarnation)
+	}
+	if e.Controller != "" {
+		b.WriteString("/" + e.Controller)
+	}
+	if e.Key != "" {
+		b.WriteString("(" + e.Key + ")")
+	}
+	b.WriteString(" " + string(e.Verb))
+	if e.Kind != "" || e.Name != "" {
+		b.WriteString(" " + e.Object())
+	}
+	if e.Occurrence > 0 {
+		fmt.Fprintf(&b, " #%d", e.Occurrence)
+	}
+	return b.String()
+}
+
+// Constraint says that one event must wait for another: Event is held until Waits has happened, or until the hold's
+// bound in virtual time has passed.
+type Constraint struct {
+	Event Event // the event that is held
+	Waits Event // what it waits for
+}
+
+// String returns the constraint on one line.
+func (c Constraint) String() string { return c.Event.String() + " waits for " + c.Waits.String() }
+
+// Compare orders events by their fields.
+func Compare(a, b Event) int {
+	return cmp.Or(
+		strings.Compare(a.Actor, b.Actor), cmp.Compare(a.Incarnation, b.Incarnation),
+		strings.Compare(a.Controller, b.Controller), strings.Compare(a.Key, b.Key),
+		strings.Compare(string(a.Verb), string(b.Verb)), strings.Compare(a.Kind, b.Kind),
+		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
+		strings.Compare(a.Subresource, b.Subresource), cmp.Compare(a.Occurrence, b.Occurrence))
+}

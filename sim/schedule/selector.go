@@ -1,0 +1,43 @@
+package schedule
+
+import "slices"
+
+// Selector chooses events. It is the one selector of scenarios and schedules: fault rules, script triggers, property
+// matches and ordering constraints all use it. An empty field matches everything.
+type Selector struct {
+	Actor     string
+	Verbs     []Verb
+	Kind      string
+	Namespace string
+	Name      string
+	// Subresource selects requests to that subresource; nil matches any, a pointer to "" the main resource only.
+	Subresource *string
+	// Occurrence, from 1, chooses the n-th of the events that match the other fields; zero chooses all of them. It is
+	// the caller who counts, see [Counter].
+	Occurrence int
+}
+
+// Matches reports whether the event matches all fields but Occurrence.
+func (s *Selector) Matches(e Event) bool {
+	return (s.Actor == "" || s.Actor == e.Actor) &&
+		(len(s.Verbs) == 0 || slices.Contains(s.Verbs, e.Verb)) &&
+		(s.Kind == "" || s.Kind == e.Kind) &&
+		(s.Namespace == "" || s.Namespace == e.Namespace) &&
+		(s.Name == "" || s.Name == e.Name) &&
+		(s.Subresource == nil || *s.Subresource == e.Subresource)
+}
+
+// Counter applies a selector to the events of one run in their order, and knows which occurrence each is.
+type Counter struct {
+	Selector Selector
+	seen     int
+}
+
+// Match reports whether the selector chooses the event, counting it if it matches.
+func (c *Counter) Match(e Event) bool {
+	if !c.Selector.Matches(e) {
+		return false
+	}
+	c.seen++
+	return c.Selector.Occurrence == 0 || c.Selector.Occurrence == c.seen
+}

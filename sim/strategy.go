@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/cache"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// Plan says what order a run takes.
+type Plan struct {
+	// Seed names the random streams of the run. Runs without a strategy use none.
+	Seed int64
+	// Constraints order single events against the default order.
+	Constraints []schedule.Constraint
+	// Strategy decides what the default order leaves open; nil takes the default order. A strategy serves one run.
+	Strategy Strategy
+}
+
+// Strategy steers a run away from the default order.
+type Strategy interface {
+	// Choose picks one of the enabled steps, by its index. They are in default order: the first is the one that the
+	// default order takes.
+	Choose(enabled []Choice) int
+	// Delay says how long a request that has just come up is held back, in virtual time; usually not at all.
+	Delay(event schedule.Event) time.Duration
+	// Permute returns the order in which an informer delivers the n objects of its initial list: a permutation of 0 to
+	// n-1, or nil for the order of the storage keys.
+	Permute(event schedule.Event, n int) []int
+}
+
+// Choice is an enabled step, as a strategy sees it.
+type Choice struct {
+	Event schedule.Event // without its occurrence
+	// Continues is set for the thread that took the last step: choosing another one preempts it.
+	Continues bool
+	// Infrastructure is set for deliveries to caches and their handlers.
+	Infrastructure bool
+}
+
+// pick asks the strategy.
+func (e *engine) pick() stepper {
+	slices.SortStableFunc(e.enabled, func(a, b stepper) int {
+		if d := e.rank(a) - e.rank(b); d != 0 {
+			return d
+		}
+		if a.order() < b.order() {
+			return -1
+		}
+		return 1
+	})
+	choices := make([]Choice, len(e.enabled))
+	for i, s := range e.enabled {
+		choices[i] = Choice{Event: *s.base(), Continues: s.owner() == e.running, Infrastructure: s.infrastructure()}
+	}
+	return e.enabled[e.plan.Strategy.Choose(choices)]
+}
+
+// shuffleInitial puts an initial list into the order the strategy wants: a real one has none.
+func (e *engine) shuffleInitial(inf *informer, initial []cache.Delta) []cache.Delta {
+	if e.plan.Strategy == nil || len(initial) < 2 {
+		return initial
+	}
+	permutation := e.plan.Strategy.Permute(inf.event, len(initial))
+	if permutation == nil {
+		return initial
+	}
+	shuffled := make([]cache.Delta, len(initial))
+	for i, from := range permutation {
+		shuffled[i] = initial[from]
+	}
+	return shuffled
+}

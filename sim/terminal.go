@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/history"
+)
+
+// The horizon: how long a run must be quiet to be called terminal, in virtual time.
+const (
+	// horizonAtRest is the least horizon while every worker waits for its queue.
+	horizonAtRest = 10 * time.Minute
+	// horizonInPass is the least horizon while a worker is in the middle of a pass: it sleeps or polls there, and only
+	// its code knows for how long it will.
+	horizonInPass = time.Hour
+	// livelockRepeats is how often the cluster must have been in one and the same state, each time after a commit, for a
+	// run that reaches a limit to be a livelock.
+	livelockRepeats = 5
+)
+
+// quietness keeps what the terminal state is told by.
+type quietness struct {
+	lastCommit time.Duration
+	longestGap time.Duration // between two commits
+	holdEnded  time.Duration // when the last hold ended by what it waited for
+}
+
+func (q *quietness) commit(now time.Duration) {
+	q.longestGap = max(q.longestGap, now-q.lastCommit)
+	q.lastCommit = now
+}
+
+// horizon returns how long the run must be quiet: at least the constant for its situation, and twice the longest gap
+// seen between two commits.
+func (e *engine) horizon() time.Duration {
+	least := horizonAtRest
+	for _, p := range e.processes {
+		if p.passes > 0 {
+			least = horizonInPass
+		}
+	}
+	return max(least, 2*e.quiet.longestGap)
+}
+
+// idle is called when no step is enabled: either the run is terminal, or the clock goes on.
+func (e *engine) idle() {
+	if !e.scripted && e.atRest() {
+		e.beginScript()
+		return
+	}
+	horizon := e.quiet.lastCommit + e.horizon()
+	target := horizon
+	pending := e.pendingDeadline(&target)
+	if e.clock >= horizon && !pending {
+		if !e.scripted {
+			e.beginScript()
+			return
+		}
+		e.history.Horizon = e.horizon()
+		e.end(history.Terminal, fmt.Sprintf("no commit for %s", e.horizon()))
+		return
+	}
+	limit := e.config.Limits.virtualTime()
+	if e.clock >= limit {
+		e.limit("virtual time", limit)
+		return
+	}
+	e.advance(min(max(target, e.clock+tick), limit))
+}
+
+// pendingDeadline brings the target forward to the next thing that the engine knows will happen. It reports whether the
+// run must not be called terminal before that: a timer of a racer or a hold is pending, or a key is queued whose passes
+// have not seen the last commit.
+func (e *engine) pendingDeadline(target *time.Duration) bool {
+	pending := false
+	due := func(at time.Duration, decisive bool) {
+		if at > e.clock {
+			*target = min(*target, at)
+		}
+		if decisive {
+			pending = true
+			*target = min(*target, max(at, e.clock+tick))
+		}
+	}
+	if len(e.timers) > 0 {
+		due(e.timers[0].at, true)
+	}
+	if at, ok := e.holdDeadline(); ok {
+		due(at, true)
+	}
+	for _, q := range e.queues {
+		if at, ok := q.deadline(); ok {
+			due(at, q.unsettled(e.quiet.lastCommit))
+		}
+	}
+	for _, at := range e.delayed() {
+		due(at, true)
+	}
+	return pending
+}
+
+// delayed returns the times until which a strategy delays calls.
+func (e *engine) delayed() []time.Duration {
+	if e.plan.Strategy == nil {
+		return nil
+	}
+	var times []time.Duration
+	for _, o := range e.ops {
+		if o.notBefore > e.clock {
+			times = append(times, o.notBefore)
+		}
+	}
+	for _, a := range e.racers {
+		for _, q := range a.queues {
+			for _, w := range q.workers {
+				if w.call != nil && w.notBefore > e.clock {
+					times = append(times, w.notBefore)
+				}
+			}
+		}
+	}
+	return times
+}
+
+// atRest reports whether nothing is going on: no pass, no timer, no key queued that has not been looked at.
+func (e *engine) atRest() bool {
+	for _, p := range e.processes {
+		if p.passes > 0 {
+			return false
+		}
+	}
+	for _, q := range e.queues {
+		if q.unsettled(e.quiet.lastCommit) {
+			return false
+		}
+	}
+	return len(e.timers) == 0
+}
+
+// limit ends a run that has reached a limit: a livelock if the cluster keeps coming back to one state.
+func (e *engine) limit(what string, bound any) {
+	outcome := history.Inconclusive
+	if e.stateSeen >= livelockRepeats {
+		outcome = history.Livelock
+	}
+	e.end(outcome, fmt.Sprintf("limit of %v %s reached", bound, what))
+}
+
+func (l *Limits) steps() int {
+	if l.Steps > 0 {
+		return l.Steps
+	}
+	return 20000
+}
+
+func (l *Limits) virtualTime() time.Duration {
+	if l.VirtualTime > 0 {
+		return l.VirtualTime
+	}
+	return 24 * time.Hour
+}
+
+// HoldBound returns for how long a constraint may hold a step, in virtual time.
+func (l *Limits) HoldBound() time.Duration {
+	if l.Hold > 0 {
+		return l.Hold
+	}
+	return 120 * time.Second
+}

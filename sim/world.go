@@ -1,0 +1,244 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// World is a scenario ready to run: its objects are in the store, and settled unless the scenario says otherwise. Runs
+// start from it and leave it as it is.
+type World struct {
+	config   *Config
+	snapshot *apiserver.Snapshot
+	begin    time.Time // the virtual time at which runs begin
+	settled  *history.History
+}
+
+// SettleError says that a scenario does not come to rest without faults, so that there is nothing to start runs from.
+type SettleError struct {
+	Name    string
+	History *history.History
+}
+
+// Error implements error.
+func (e *SettleError) Error() string {
+	return fmt.Sprintf("scenario %q does not settle: %s; mend the scenario, or set settle: false to start from its objects "+
+		"as written", e.Name, e.History.Reason)
+}
+
+// NewWorld loads the objects of a scenario and lets them settle.
+func NewWorld(config *Config) (*World, error) {
+	world := &World{config: config, begin: Epoch}
+	server := apiserver.NewServer(config.Kinds, func() time.Time { return Epoch })
+	if err := server.LoadAll(config.Given); err != nil {
+		return nil, err
+	}
+	world.snapshot = server.Snapshot()
+	if config.Unsettled {
+		return world, nil
+	}
+	settling := &run{world: world, plan: &Plan{}, settling: true}
+	settled, err := settling.execute()
+	if err != nil {
+		return nil, fmt.Errorf("settling: %w", err)
+	}
+	if settled.Outcome != history.Terminal {
+		return nil, &SettleError{Name: config.Name, History: settled}
+	}
+	world.settled = settled
+	world.snapshot = settling.engine.server.Snapshot()
+	world.begin = Epoch.Add(settled.End).Truncate(time.Second).Add(time.Second)
+	return world, nil
+}
+
+// Config returns what the world was made from.
+func (w *World) Config() *Config { return w.config }
+
+// Settled returns the history of the scenario's settling, nil if it starts unsettled.
+func (w *World) Settled() *history.History { return w.settled }
+
+// Run executes the scenario once, under a plan, in a bubble of its own. The same plan gives the same history, with the
+// same hash, on any machine. An error is the harness's or the program's set-up's, never a finding; see also [StuckError].
+func (w *World) Run(plan Plan) (*history.History, error) {
+	return (&run{world: w, plan: &plan}).execute()
+}
+
+// run is one execution.
+type run struct {
+	world    *World
+	plan     *Plan
+	settling bool
+	engine   *engine
+	failure  error
+}
+
+func (r *run) execute() (*history.History, error) {
+	progress := &atomic.Int64{}
+	if err := bubble(progress, func() { r.inBubble(progress) }); err != nil {
+		var stuck *StuckError
+		if !errors.As(err, &stuck) && r.failure != nil {
+			return nil, r.failure
+		}
+		return nil, err
+	}
+	if r.failure != nil {
+		return nil, r.failure
+	}
+	return r.engine.history, nil
+}
+
+// inBubble is the run, from its begin to the exit of its last goroutine.
+func (r *run) inBubble(progress *atomic.Int64) {
+	time.Sleep(r.world.begin.Sub(time.Now()))
+	e := newEngine(r, progress)
+	r.engine = e
+	e.begin()
+	r.failure = e.loop()
+	e.finish()
+}
+
+func newEngine(r *run, progress *atomic.Int64) *engine {
+	config := r.world.config
+	e := &engine{
+		config: config, plan: r.plan, progress: progress, settling: r.settling,
+		start:   time.Now(),
+		history: &history.History{Records: make([]history.Record, 0, 256)},
+		arrival: make(chan struct{}, 1),
+		holds:   newHolds(r.plan.Constraints),
+		events:  make(map[schedule.Event]*eventState, 128),
+		commits: map[int64]int{},
+		states:  map[uint64]int{},
+		last:    -1,
+	}
+	e.server = r.world.snapshot.NewServer(e.now)
+	e.hashed = e.server.Revision()
+	e.monitor = config.Properties.NewMonitor(storeReader{config.Kinds, e.server})
+	return e
+}
+
+// begin starts the properties, the processes and the racers.
+func (e *engine) begin() {
+	if !e.settling {
+		e.monitor.Start(e.clock)
+	}
+	for i := range e.config.Processes {
+		e.launch(&e.config.Processes[i], 1)
+	}
+	for i := range e.config.Racers {
+		if racer := &e.config.Racers[i]; !racer.WithScript {
+			e.startRacer(racer)
+		}
+	}
+	if e.config.Unsettled || e.settling {
+		e.beginScript()
+	}
+}
+
+// launch makes a process and starts its program.
+func (e *engine) launch(config *Process, incarnation int) {
+	p := &process{
+		engine: e, name: config.Name, incarnation: incarnation, program: config.Program,
+		main: e.newThread(config.Name, "", ""), waiting: e.newThread(config.Name, "", ""),
+		threads: map[passKey]*thread{},
+	}
+	e.processes = append(e.processes, p)
+	p.start()
+}
+
+// beginScript starts the racers that tell the story. From here on constraints and strategies apply.
+func (e *engine) beginScript() {
+	e.scripted = true
+	e.history.ScriptBegins = len(e.history.Records)
+	if e.settling {
+		return
+	}
+	e.quiet.commit(e.clock)
+	e.monitor.Settled(e.clock)
+	for i := range e.config.Racers {
+		if racer := &e.config.Racers[i]; racer.WithScript {
+			e.startRacer(racer)
+		}
+	}
+}
+
+// finish judges the run, and ends every goroutine of it.
+func (e *engine) finish() {
+	h := e.history
+	if !e.settling {
+		if e.outcome == history.Terminal {
+			e.monitor.Terminal(e.clock)
+		}
+		h.Verdicts = e.monitor.Verdicts()
+	}
+	h.Hash = e.hash.Sum()
+	h.Outcome, h.Reason = e.outcome, e.reason
+	h.Steps, h.End = e.steps, e.clock
+	h.Gaps = e.server.Gaps()
+	h.Constraints = e.constraintResults()
+	h.Unfinished = e.unfinished()
+	for _, p := range e.processes {
+		p.kill()
+	}
+	e.drain()
+}
+
+// drain lets virtual time go on until what user code still sleeps on has ended. Goroutines that make calls exit there;
+// those that wait for ever are found, and named, by the bubble itself.
+func (e *engine) drain() {
+	e.settle()
+	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		time.Sleep(d)
+		e.settle()
+	}
+}
+
+// unfinished describes passes that had not ended when the run did.
+func (e *engine) unfinished() []string {
+	var texts []string
+	for _, p := range e.processes {
+		if p.passes > 0 {
+			texts = append(texts, fmt.Sprintf("%s is in the middle of a reconcile", p.name))
+		}
+	}
+	return texts
+}
+
+// storeReader lets properties read the server.
+type storeReader struct {
+	kinds  *apiserver.Kinds
+	server *apiserver.Server
+}
+
+var _ property.Reader = storeReader{}
+
+// Get implements property.Reader.
+func (r storeReader) Get(kind, namespace, name string) apiserver.Object {
+	if k := r.kinds.ByName(kind); k != nil {
+		return r.server.Get(k, namespace, name)
+	}
+	return nil
+}
+
+// List implements property.Reader.
+func (r storeReader) List(kind, namespace string, selector labels.Selector) []apiserver.Object {
+	k := r.kinds.ByName(kind)
+	if k == nil {
+		return nil
+	}
+	var chosen []apiserver.Object
+	for _, obj := range r.server.List(k, namespace) {
+		if k.Matches(obj, selector, nil) {
+			chosen = append(chosen, obj)
+		}
+	}
+	return chosen
+}
