@@ -21,10 +21,10 @@ import (
 )
 
 // acted is an engine that acts out what a scenario file says: "passed", "broken", "invalid", "diverged", "inconclusive",
-// "fails", "panics", or "waits" for an interrupt. Any other content is a wrong file.
+// "fails", "panics", "waits" for an interrupt, or "finds" something before it waits. Any other content is a wrong file.
 type acted struct{}
 
-var acts = []string{"passed", "broken", "invalid", "diverged", "inconclusive", "fails", "panics", "waits"}
+var acts = []string{"passed", "broken", "invalid", "diverged", "inconclusive", "fails", "panics", "waits", "finds"}
 
 func (acted) load(path string) (scenario, error) {
 	content, err := os.ReadFile(path)
@@ -80,7 +80,7 @@ func (p play) explore(ctx context.Context, o options) (*history.Result, error) {
 	}
 	o.progress(progress{strategy: "random walk", executions: 3, done: 3, total: o.runs})
 	switch p.act {
-	case "broken", "fails", "panics":
+	case "broken", "fails", "panics", "finds":
 		r.Findings = []history.Finding{finding()}
 		o.finding(&r.Findings[0])
 	case "invalid":
@@ -89,11 +89,11 @@ func (p play) explore(ctx context.Context, o options) (*history.Result, error) {
 		r.Diverged = "step 3"
 	case "inconclusive":
 		r.Coverage.Inconclusive = 3
-	case "waits":
-		<-ctx.Done()
-		return r, ctx.Err()
 	}
 	switch p.act {
+	case "waits", "finds":
+		<-ctx.Done()
+		return nil, ctx.Err()
 	case "fails":
 		return nil, errors.New("the engine failed")
 	case "panics":
@@ -164,8 +164,8 @@ func TestExitCodes(t *testing.T) {
 		{"run invalid", ExitUsage, ""},
 		{"run diverged", ExitNondeterministic, ""},
 		{"run inconclusive", ExitInconclusive, ""},
-		{"run fails", ExitInternal, "internal error: "},
-		{"run panics", ExitInternal, "internal error: the engine panicked"},
+		{"run fails", ExitInternal, "the engine failed"},
+		{"run panics", ExitInternal, "please report it: the engine panicked"},
 		{"run wrong", ExitUsage, `unknown act "wrong"`},
 		{"run missing.yaml", ExitUsage, "missing.yaml"},
 		{"validate passed", ExitPassed, ""},
@@ -243,7 +243,7 @@ func TestOutSurvives(t *testing.T) {
 			if err != nil || !strings.Contains(string(text), "the widget is not ready") {
 				t.Errorf("the finding is not told: %s, %v", text, err)
 			}
-			if got := strings.Contains(string(text), "did not get to its end"); got != want.note {
+			if got := strings.Contains(string(text), "before the exploration came to its end"); got != want.note {
 				t.Errorf("an early end is noted: %t, want %t:\n%s", got, want.note, text)
 			}
 		})
@@ -288,8 +288,12 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	got := run(ctx, t, "run", "waits")
-	if got.exit != ExitInconclusive || !strings.Contains(got.stdout, "interrupted") {
-		t.Errorf("exit %d, want %d: %s", got.exit, ExitInconclusive, got.stdout)
+	if got.exit != ExitInconclusive || !strings.Contains(got.stderr, "interrupted") {
+		t.Errorf("exit %d, want %d: %s", got.exit, ExitInconclusive, got.stderr)
+	}
+	got = run(ctx, t, "run", "finds")
+	if got.exit != ExitBroken || !strings.Contains(got.stdout, "FINDING 1 OF 1") {
+		t.Errorf("exit %d, want %d: %s", got.exit, ExitBroken, got.stdout)
 	}
 }
 
@@ -297,6 +301,7 @@ func TestCommandLine(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"run passed", "--seed 1"},
 		{"run passed --seed 7 --runs 30", "--seed 7 --runs 30"},
+		{"run passed --runs 0", "--seed 1 --runs 0"},
 		{"run passed --for 90s", "--seed 1 --for 1m30s"},
 		{"run passed --reconciler operator=widget/fixed", "--reconciler operator=widget/fixed --seed 1"},
 	} {

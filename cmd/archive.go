@@ -36,45 +36,21 @@ func openArchive(folder string) (*archive, error) {
 	return &archive{folder}, nil
 }
 
-// saveEarly writes a finding while the exploration is still under way; r has what is known before its end.
-func (a *archive) saveEarly(r history.Result, f *history.Finding) error {
+// save writes the report of a result's i-th finding.
+func (a *archive) save(r *history.Result, i int) error {
 	if a == nil {
 		return nil
 	}
-	r.Findings, r.Elapsed = []history.Finding{*f}, f.Elapsed
-	r.Coverage = history.Coverage{Executions: f.Execution, Notes: []string{
-		"this report was written when the finding came up; the exploration did not get to its end",
-	}}
-	return a.write(&r, 0)
-}
-
-// save writes all findings of a result and returns the names of the files.
-func (a *archive) save(r *history.Result) ([]string, error) {
-	if a == nil {
-		return nil, nil
-	}
-	var names []string
-	for i := range r.Findings {
-		if err := a.write(r, i); err != nil {
-			return names, err
-		}
-		names = append(names, a.name(r, i))
-	}
-	return names, nil
-}
-
-// name returns the file of a result's i-th finding.
-func (a *archive) name(r *history.Result, i int) string {
-	return filepath.Join(a.folder, fmt.Sprintf("%s-%016x.txt", r.Scenario, r.Findings[i].Run.Hash))
-}
-
-// write writes the report of a result's i-th finding.
-func (a *archive) write(r *history.Result, i int) error {
 	var report bytes.Buffer
 	if err := reports.Finding(&report, r, i, reports.Options{}); err != nil {
 		return err
 	}
 	return writeFile(a.name(r, i), report.Bytes())
+}
+
+// name returns the file of a result's i-th finding.
+func (a *archive) name(r *history.Result, i int) string {
+	return filepath.Join(a.folder, fmt.Sprintf("%s-%016x.txt", r.Scenario, r.Findings[i].Run.Hash))
 }
 
 // writeFile writes a file so that it is there as a whole or not at all.

@@ -27,17 +27,17 @@ type scenario interface {
 type exploration interface {
 	// header returns a result with only what is known before anything has run: names, and the scenario's variables.
 	header() history.Result
-	// explore runs it. The result has everything but what the header has, and the command line. An error is an internal
-	// one, but for the context's.
+	// explore runs it. The result has everything but what the header has, and the command line. There is none if the
+	// context ends it. An error is a usageError where the scenario must be mended, and else an internal one.
 	explore(ctx context.Context, o options) (*history.Result, error)
 }
 
 // options say how far an exploration goes.
 type options struct {
 	seed   int64
-	runs   int           // executions at most; zero for no bound
-	budget time.Duration // real time; zero for no bound
-	// progress is called now and then, and finding for each new finding, at once.
+	runs   int           // random walks
+	budget time.Duration // of real time; if set, it takes the place of runs
+	// progress is called after every execution, and finding for each new finding, at once.
 	progress func(progress)
 	finding  func(*history.Finding)
 }

@@ -46,7 +46,7 @@ type usageError struct{ error }
 func (a *app) main(ctx context.Context, args []string) (exit Exit) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.errorf("internal error: %v\n\n%s", p, debug.Stack())
+			a.errorf("internal error, please report it: %v\n\n%s", p, debug.Stack())
 			exit = ExitInternal
 		}
 	}()
@@ -57,11 +57,10 @@ func (a *app) main(ctx context.Context, args []string) (exit Exit) {
 	if err == nil {
 		return a.exit
 	}
+	a.errorf("%v", err)
 	if _, ok := errors.AsType[usageError](err); ok {
-		a.errorf("%v", err)
 		return stronger(ExitUsage, a.exit)
 	}
-	a.errorf("internal error: %v", err)
 	return ExitInternal
 }
 

@@ -15,11 +15,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stalemate-dev/stalemate/reports"
+	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
 )
-
-// defaultRuns is the number of executions if the command line gives no bound.
-const defaultRuns = 1000
 
 // runFlags are the flags of the run command.
 type runFlags struct {
@@ -37,7 +35,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run FILE...",
 		Short: "Explore scenarios and report what they break",
 		Long: `Explores each scenario: first the default order, then every single reorder of two conflicting steps (the sweep),
-then a random walk until the budget ends. The report goes to standard output.
+then random walks, one for each seed. The report goes to standard output.
 
 Exit codes, in order of precedence over several files:
   4  internal error
@@ -51,6 +49,9 @@ Exit codes, in order of precedence over several files:
   stalemate run scenarios/clickhouse/recreate.yaml --seed 7 --for 30s --out findings`,
 		Args: usageArgs(files),
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("runs") && c.Flags().Changed("for") {
+				return usagef(c, errors.New("--runs and --for are two ways to end: give one of them"))
+			}
 			if err := f.complete(); err != nil {
 				return usagef(c, err)
 			}
@@ -60,9 +61,9 @@ Exit codes, in order of precedence over several files:
 	flags := c.Flags()
 	flags.StringArrayVar(&f.reconcilers, "reconciler", nil,
 		"run `CONTROLLER=RECONCILER` instead of what the scenario says; may be repeated")
-	flags.Int64Var(&f.seed, "seed", 1, "seed of the random walk")
-	flags.IntVar(&f.runs, "runs", 0, fmt.Sprintf("end after this many executions (default %d, unless --for is given)", defaultRuns))
-	flags.DurationVar(&f.budget, "for", 0, "end after this much real `TIME`, such as 30s")
+	flags.Int64Var(&f.seed, "seed", 1, "seed of the first random walk; the others count on from it")
+	flags.IntVar(&f.runs, "runs", explore.DefaultRuns, "number of random walks after the sweep")
+	flags.DurationVar(&f.budget, "for", 0, "go on with random walks until so much real `TIME` has passed, such as 30s, instead of --runs")
 	flags.StringVar(&f.out, "out", "",
 		"also write each finding to a file in `DIR`, as soon as it is found (default: write no files)")
 	return c
@@ -72,12 +73,6 @@ Exit codes, in order of precedence over several files:
 func (f *runFlags) complete() error {
 	if f.runs < 0 || f.budget < 0 {
 		return errors.New("--runs and --for take no negative values")
-	}
-	if f.runs > 0 && f.budget > 0 {
-		return errors.New("--runs and --for are two ways to end: give one of them")
-	}
-	if f.runs == 0 && f.budget == 0 {
-		f.runs = defaultRuns
 	}
 	f.overrides = map[string]string{}
 	for _, pair := range f.reconcilers {
@@ -130,34 +125,40 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 	}
 	header := ready.header()
 	header.Path, header.Seed, header.Command = file, f.seed, a.commandLine(file, f)
+	partial := header // what the exploration has come to so far
+	partial.Coverage.Notes = []string{"this report was written before the exploration came to its end"}
+	var failed error // to write a finding
 	status := newStatus(a.stderr, file)
-	var failed error // the first failure to write a finding
 	result, err := ready.explore(ctx, options{
 		seed: f.seed, runs: f.runs, budget: f.budget,
-		progress: status.update,
+		progress: func(p progress) {
+			partial.Coverage.Executions = p.executions
+			status.update(p)
+		},
 		finding: func(finding *history.Finding) {
-			failed = errors.Join(failed, out.saveEarly(header, finding))
+			partial.Coverage.Executions, partial.Elapsed = finding.Execution, finding.Elapsed
+			partial.Findings = append(partial.Findings, *finding)
+			failed = errors.Join(failed, out.save(&partial, len(partial.Findings)-1))
 		},
 	})
 	status.clear()
-	interrupted := ctx.Err() != nil
-	if interrupted && errors.Is(err, ctx.Err()) {
-		err = nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if result == nil {
+	interrupted := err != nil && errors.Is(err, ctx.Err())
+	switch {
+	case interrupted && len(partial.Findings) == 0:
+		a.errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
 		a.exit = stronger(a.exit, ExitInconclusive)
 		return nil
+	case interrupted:
+		result = &partial
+	case err != nil:
+		return errors.Join(fmt.Errorf("%s: %w", file, err), failed)
+	default:
+		complete(result, &header)
+		for i := range result.Findings {
+			failed = errors.Join(failed, out.save(result, i))
+		}
 	}
-	complete(result, &header)
-	saved, err := out.save(result)
-	failed = errors.Join(failed, err)
-	if err := a.report(result, saved, interrupted); err != nil {
-		return err
-	}
-	return failed
+	return errors.Join(a.report(result, out), failed)
 }
 
 // complete fills in what a result has from its header.
@@ -167,20 +168,16 @@ func complete(r, header *history.Result) {
 }
 
 // report prints the report of a result, and takes its exit code.
-func (a *app) report(result *history.Result, saved []string, interrupted bool) error {
-	exit := exitOf(reports.Judge(result))
-	if interrupted {
-		result.Coverage.Notes = append(result.Coverage.Notes, "the exploration was interrupted before its end")
-		if exit == ExitPassed {
-			exit = ExitInconclusive
-		}
-	}
-	a.exit = stronger(a.exit, exit)
+func (a *app) report(result *history.Result, out *archive) error {
+	a.exit = stronger(a.exit, exitOf(reports.Judge(result)))
 	if err := reports.Text(a.stdout, result, textOptions(a.stdout)); err != nil {
 		return err
 	}
-	for _, path := range saved {
-		if _, err := fmt.Fprintf(a.stdout, "  written to %s\n", path); err != nil {
+	if out == nil {
+		return nil
+	}
+	for i := range result.Findings {
+		if _, err := fmt.Fprintf(a.stdout, "  written to %s\n", out.name(result, i)); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 	}
@@ -194,11 +191,11 @@ func (a *app) commandLine(file string, f *runFlags) string {
 		words = append(words, "--reconciler", shellQuote(pair))
 	}
 	words = append(words, "--seed", strconv.FormatInt(f.seed, 10))
-	if f.runs != 0 && f.runs != defaultRuns {
-		words = append(words, "--runs", strconv.Itoa(f.runs))
-	}
-	if f.budget > 0 {
+	switch {
+	case f.budget > 0:
 		words = append(words, "--for", f.budget.String())
+	case f.runs != explore.DefaultRuns:
+		words = append(words, "--runs", strconv.Itoa(f.runs))
 	}
 	return strings.Join(words, " ")
 }

@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
@@ -75,13 +77,34 @@ type ready struct {
 func (r ready) header() history.Result { return r.names }
 
 func (r ready) explore(ctx context.Context, o options) (*history.Result, error) {
-	return explore.Run(ctx, r.config, explore.Options{
-		Seed: o.seed,
-		Runs: o.runs,
-		For:  o.budget,
-		OnProgress: func(p explore.Progress) {
-			o.progress(progress{strategy: p.Strategy, executions: p.Executions, done: p.Done, total: p.Total, findings: p.Findings})
+	runs := o.runs
+	if runs == 0 {
+		runs = -1 // none, where zero stands for the default
+	}
+	result, err := explore.Run(ctx, r.config, explore.Options{
+		Seed:  o.seed,
+		Runs:  runs,
+		For:   o.budget,
+		Clock: time.Now,
+		Progress: func(p explore.Progress) {
+			o.progress(progress{
+				strategy: p.Strategy, executions: p.Executions, done: p.Done, total: p.Planned, findings: p.Findings,
+			})
 		},
-		OnFinding: o.finding,
+		Found: func(f *history.Finding) error {
+			o.finding(f)
+			return nil
+		},
 	})
+	if diverged, ok := errors.AsType[*explore.NondeterminismError](err); ok {
+		step := fmt.Sprintf("step %d: %q the first time, %q the second", diverged.Step, diverged.First, diverged.Second)
+		return &history.Result{Diverged: step}, nil
+	}
+	if _, ok := errors.AsType[*sim.SettleError](err); ok {
+		return nil, usageError{err}
+	}
+	if stuck, ok := errors.AsType[*sim.StuckError](err); ok {
+		return nil, fmt.Errorf("%w\n\n%s", err, stuck.Stacks)
+	}
+	return result, err
 }

@@ -18,3 +18,15 @@
 // A racer belongs to one run. The engine must not hand out a key of a racer's queue before the initial lists of all its
 // informers have arrived, as the real controllers wait for their caches to sync before they start their workers.
 package racer
+
+import "github.com/stalemate-dev/stalemate/sim"
+
+var (
+	_ sim.Racer = (*StatefulSetController)(nil)
+	_ sim.Racer = (*GarbageCollector)(nil)
+	_ sim.Racer = (*Scheduler)(nil)
+	_ sim.Racer = (*Kubelet)(nil)
+	_ sim.Racer = (*VolumeBinder)(nil)
+	_ sim.Racer = (*User)(nil)
+	_ sim.Racer = (*Annotator)(nil)
+)

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/cache"
-	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // driver runs racers against an API server without the engine. In its default order caches are fed first, then whoever
@@ -40,6 +41,7 @@ type driver struct {
 func newDriver(t *testing.T, version apiserver.Version) *driver {
 	d := &driver{t: t, now: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), seen: map[apiserver.Object]string{}}
 	d.server = apiserver.NewServer(apiserver.NewKinds(version), func() time.Time { return d.now })
+	t.Cleanup(d.checkUnchanged)
 	return d
 }
 
@@ -103,7 +105,9 @@ func (d *driver) step() bool {
 			return false
 		}
 		d.now = next
-		choices = d.choices()
+		if choices = d.choices(); len(choices) == 0 {
+			return true // a key came due that is being worked on
+		}
 	}
 	slices.SortStableFunc(choices, func(a, b choice) int {
 		if a.rank != b.rank {
@@ -175,6 +179,9 @@ func (d *driver) do(actor string, r *apiserver.Request) *apiserver.Response {
 		name += "/" + r.Subresource
 	}
 	call := fmt.Sprintf("%s %s %s %s", actor, r.Verb, name, r.Name)
+	if set, ok := r.Object.(*appsv1.StatefulSet); ok && r.Subresource == "status" {
+		call += statusText(&set.Status)
+	}
 	var resp *apiserver.Response
 	if d.refuse != nil {
 		resp = d.refuse(actor, r)
@@ -194,6 +201,16 @@ func (d *driver) do(actor string, r *apiserver.Request) *apiserver.Response {
 		d.after(actor, r)
 	}
 	return resp
+}
+
+// statusText shows the counters of a status; c=u says that its revisions are equal.
+func statusText(s *appsv1.StatefulSetStatus) string {
+	text := fmt.Sprintf(" {gen=%d repl=%d ready=%d cur=%d upd=%d", s.ObservedGeneration, s.Replicas, s.ReadyReplicas,
+		s.CurrentReplicas, s.UpdatedReplicas)
+	if s.CurrentRevision == s.UpdateRevision {
+		text += " c=u"
+	}
+	return text + "}"
 }
 
 // see notes how an object looked when an actor was handed it.
@@ -282,8 +299,9 @@ func (d *driver) names(kind string) []string {
 func (d *driver) writes(actor string) []string {
 	var writes []string
 	for _, call := range d.calls {
-		if rest, ok := strings.CutPrefix(call, actor+" "); ok && !strings.HasPrefix(rest, "Get ") {
-			writes = append(writes, rest)
+		rest, ok := strings.CutPrefix(call, actor+" ")
+		if ok && !strings.HasPrefix(rest, "Get ") && !strings.HasPrefix(rest, "List ") {
+			writes = append(writes, strings.TrimSuffix(strings.TrimSuffix(rest, " -> 200"), " -> 201"))
 		}
 	}
 	d.calls = nil
@@ -464,9 +482,7 @@ func (w *driverWorker) act(action sim.Action) {
 	}
 }
 
-// driverVerb keeps the verbs of tests short.
-const (
-	verbCreate = schedule.Create
-	verbUpdate = schedule.Update
-	verbDelete = schedule.Delete
-)
+func newStatusError(code int32, reason metav1.StatusReason) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: string(reason)}}
+}

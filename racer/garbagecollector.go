@@ -125,6 +125,7 @@ type deleteAttempt struct {
 	node *node
 	step attemptStep
 
+	id       identity // of the node when the attempt began; a virtual node may get another
 	target   target
 	latest   apiserver.Object
 	refs     []metav1.OwnerReference
@@ -174,7 +175,7 @@ func (a *deleteAttempt) call(step attemptStep, request *apiserver.Request) sim.A
 func (a *deleteAttempt) over(err error) sim.Action {
 	switch {
 	case err != nil:
-		return sim.Fail(fmt.Errorf("error syncing item %s: %w", a.node.identity, err))
+		return sim.Fail(fmt.Errorf("item %s: %w", a.node.identity, err))
 	case a.node.virtual:
 		return sim.Fail(errUnobserved)
 	default:
@@ -189,9 +190,13 @@ func (a *deleteAttempt) begin() sim.Action {
 	if a.node.beingDeleted && !a.node.deletingDependents {
 		return a.over(nil)
 	}
-	t, err := a.gc.target(a.node.identity)
+	a.id = a.node.identity
+	t, err := a.gc.target(a.id)
 	if err != nil {
 		return a.over(err)
+	}
+	if t.kind.Namespaced && t.namespace == "" {
+		return sim.Done() // known only from a cluster-scoped dependent, which cannot say where it is
 	}
 	a.target = t
 	return a.call(attemptItem, t.get())
@@ -200,7 +205,7 @@ func (a *deleteAttempt) begin() sim.Action {
 func (a *deleteAttempt) itemRead(resp *apiserver.Response) sim.Action {
 	err := failure(resp)
 	if apierrors.IsNotFound(err) || err == nil && resp.Object.GetUID() != a.node.uid {
-		a.gc.graph.virtualDelete(a.node.identity)
+		a.gc.graph.virtualDelete(a.id)
 		return sim.Done()
 	}
 	if err != nil {
@@ -237,15 +242,15 @@ func (a *deleteAttempt) deletingDependents() sim.Action {
 func (a *deleteAttempt) readOwners() sim.Action {
 	for ; a.next < len(a.refs); a.next++ {
 		ref := &a.refs[a.next]
-		if a.gc.graph.knownAbsent(ref, a.node.namespace) {
+		if a.gc.graph.knownAbsent(ref, a.id.namespace) {
 			a.dangling = append(a.dangling, ref.UID)
 			continue
 		}
-		owner, err := a.gc.target(identityOf(ref, a.node.namespace))
+		owner, err := a.gc.target(identityOf(ref, a.id.namespace))
 		if err != nil {
 			return a.over(err)
 		}
-		if owner.kind.Namespaced && a.node.namespace == "" {
+		if owner.kind.Namespaced && a.id.namespace == "" {
 			return sim.Done() // a cluster-scoped object cannot have a namespaced owner, and no retry helps
 		}
 		return a.call(attemptOwner, owner.get())
@@ -258,7 +263,7 @@ func (a *deleteAttempt) ownerRead(resp *apiserver.Response) sim.Action {
 	err := failure(resp)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && resp.Object.GetUID() != ref.UID:
-		a.gc.graph.markAbsent(ref, a.node.namespace)
+		a.gc.graph.markAbsent(ref, a.id.namespace)
 		a.dangling = append(a.dangling, ref.UID)
 	case err != nil:
 		return a.over(err)
@@ -335,7 +340,7 @@ func (a *deleteAttempt) deleteAnswered(resp *apiserver.Response) sim.Action {
 	err := failure(resp)
 	switch {
 	case apierrors.IsNotFound(err):
-		a.gc.graph.virtualDelete(a.node.identity)
+		a.gc.graph.virtualDelete(a.id)
 		return sim.Done()
 	case a.step == attemptReread && err == nil:
 		if resp.Object.GetUID() != a.node.uid ||

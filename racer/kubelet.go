@@ -285,11 +285,12 @@ func statusPatch(pod *corev1.Pod, change podChange, now time.Time) []byte {
 	if pod.Status.StartTime == nil {
 		status.StartTime = &at
 	}
-	done := change.phase == corev1.PodSucceeded || change.phase == corev1.PodFailed
 	reason := ""
 	switch {
-	case done:
-		reason = "Pod" + strings.Replace(string(change.phase), "Succeeded", "Completed", 1)
+	case change.phase == corev1.PodSucceeded:
+		reason = "PodCompleted"
+	case change.phase == corev1.PodFailed:
+		reason = "PodFailed"
 	case !change.ready:
 		reason = "ContainersNotReady"
 	}

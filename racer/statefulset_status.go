@@ -1,8 +1,8 @@
 package racer
 
 import (
-	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,19 +12,18 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
-var ordinalName = regexp.MustCompile(`^(.*)-([0-9]+)$`)
-
-// parseOrdinal splits a pod's name into the name of its set and its ordinal, which is -1 if there is none.
+// parseOrdinal splits a pod's name, "web-3", into the name of its set and its ordinal. The set's name is empty if the
+// pod's does not end in a number, and the ordinal -1 if that is so or the number is too large.
 func parseOrdinal(name string) (parent string, ordinal int) {
-	match := ordinalName.FindStringSubmatch(name)
-	if match == nil {
+	dash := strings.LastIndexByte(name, '-')
+	if dash < 0 || dash == len(name)-1 || strings.Trim(name[dash+1:], "0123456789") != "" {
 		return "", -1
 	}
-	n, err := strconv.ParseInt(match[2], 10, 32)
+	n, err := strconv.ParseInt(name[dash+1:], 10, 32)
 	if err != nil {
-		return match[1], -1
+		return name[:dash], -1
 	}
-	return match[1], int(n)
+	return name[:dash], int(n)
 }
 
 func ordinalOf(pod *corev1.Pod) int {

@@ -27,9 +27,6 @@ func (t *text) covered() {
 			t.field("", dim, s.Scope)
 		}
 	}
-	if d := t.result.Default; d != nil && d.Horizon > 0 {
-		t.field("horizon", plain, fmt.Sprintf("%s of virtual time without a commit counts as the end", span(d.Horizon)))
-	}
 	for i, p := range t.result.Coverage.Properties {
 		name := ""
 		if i == 0 {

@@ -56,8 +56,10 @@ func (d *decider) constraint(c schedule.Constraint) decision {
 	if held < 0 || waits < 0 {
 		return decision{words: c.String() + "."}
 	}
-	if from := d.run.Records[held].ReadsFrom; from >= 0 && from < waits && waits < held {
-		return d.between(waits, held)
+	for _, step := range []int{held, waits} {
+		if write := overtook(d.run, step); write >= 0 {
+			return d.between(step, write)
+		}
 	}
 	words := fmt.Sprintf("The %s by %s came before the %s by %s, which waited for it.",
 		deed(c.Waits), d.actors.full(c.Waits.Actor), deed(c.Event), d.actors.full(c.Event.Actor))
@@ -102,17 +104,29 @@ func find(h *history.History, e schedule.Event) int {
 	return slices.IndexFunc(h.Records, func(r history.Record) bool { return r.Event == e })
 }
 
+// overtook returns the index of the first write of another actor that rests on a read before the write at index i, which
+// it overtook: it came between the two. It is -1 if there is none.
+func overtook(h *history.History, i int) int {
+	for j := i + 1; j < len(h.Records); j++ {
+		if w := &h.Records[j]; w.Event.Verb.IsWrite() && w.ReadsFrom < i && overtakes(&h.Records[i], w) {
+			return j
+		}
+	}
+	return -1
+}
+
+// overtakes reports whether r changed the object of w, a write of another actor that rests on a read.
+func overtakes(r, w *history.Record) bool {
+	return w.ReadsFrom >= 0 && r.Committed > 0 && r.Event.Actor != w.Event.Actor && r.Event.Kind == w.Event.Kind &&
+		r.Event.Namespace == w.Event.Namespace && r.Event.Name == w.Event.Name
+}
+
 // overtakenBy returns the index of the last write of another actor to the object of the write at index i that was
 // committed after the read the write rests on; -1 if there is none, or if the write rests on no read.
 func overtakenBy(h *history.History, i int) int {
 	w := &h.Records[i]
-	if w.ReadsFrom < 0 {
-		return -1
-	}
 	for j := i - 1; j > w.ReadsFrom; j-- {
-		r := &h.Records[j]
-		if r.Committed > 0 && r.Event.Actor != w.Event.Actor && r.Event.Kind == w.Event.Kind &&
-			r.Event.Namespace == w.Event.Namespace && r.Event.Name == w.Event.Name {
+		if overtakes(&h.Records[j], w) {
 			return j
 		}
 	}

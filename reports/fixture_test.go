@@ -142,6 +142,7 @@ func cascade() *history.History {
 	t.step("operator", schedule.Get, "ClickHouseInstallation", "a", "", read(installation("3", "Completed"), 3))
 	t.step("operator", schedule.Update, "ClickHouseInstallation", "a", "status",
 		write(installation("3", "Completed"), inProgress, 11))
+	t.log(0, "Starting workers", "worker count=1")
 	t.log(0, "reconcile started", "chi=default/a", "controllerKind=ClickHouseInstallation", "reconcileID=42")
 	t.step("kcm", schedule.Deliver, "StatefulSet", "chi-a-0-0", "", nil)
 	t.log(0, "Update StatefulSet(default/chi-a-0-0) - started")
@@ -152,9 +153,9 @@ func cascade() *history.History {
 	t.log(3, "a detail nobody needs")
 	get := t.step("operator", schedule.Get, "StatefulSet", "chi-a-0-0", "", read(stale, 7))
 	by := t.step("kcm", schedule.Update, "StatefulSet", "chi-a-0-0", "status", write(stale, observed, 12))
-	held := t.step("operator", schedule.Update, "StatefulSet", "chi-a-0-0", "", func(r *history.Record) {
+	t.step("operator", schedule.Update, "StatefulSet", "chi-a-0-0", "", func(r *history.Record) {
 		refuse(409, "Conflict", conflict)(r)
-		r.Before, r.After, r.Carried, r.ReadsFrom, r.Held = observed, observed, 7, get, time.Millisecond
+		r.Before, r.After, r.Carried, r.ReadsFrom, r.Held = observed, observed, 7, get, 20*time.Millisecond
 	})
 	t.log(-1, "UNABLE to update StatefulSet default/chi-a-0-0")
 	t.log(0, "Create StatefulSet: default/chi-a-0-0")
@@ -167,9 +168,13 @@ func cascade() *history.History {
 	t.now = 20 * time.Second
 	t.step("kubelet", schedule.Delete, "Pod", "chi-a-0-0-0", "", write(nil, nil, 14))
 	t.step("kcm", schedule.Update, "StatefulSet", "chi-a-0-0", "status", write(observed, gone, 15))
+	for i := range 3 {
+		t.now += time.Second
+		t.step("gc", schedule.Patch, "Pod", "p", "", write(nil, nil, int64(16+i)))
+	}
 
 	t.Constraints = []history.ConstraintResult{
-		{Constraint: schedule.Constraint{Event: t.Records[held].Event, Waits: t.Records[by].Event}, Held: true, Matched: true},
+		{Constraint: schedule.Constraint{Event: t.Records[by].Event, Waits: t.Records[get].Event}, Held: true, Matched: true},
 	}
 	h := t.end()
 	values := []property.Value{{Path: "chi.status.status", Value: `"Completed"`}, {Path: "sts.spec.replicas", Value: "0"}}
@@ -227,7 +232,10 @@ func found() *history.Result {
 			},
 			NeverRaced: []string{"operator Update ClickHouseInstallation/status default/a"},
 			Gaps:       []string{"StatefulSet spec.minReadySeconds"},
-			Notes:      []string{"no process crashes or restarts: faults are not part of this scenario"},
+			Notes: []string{
+				"no faults are injected yet",
+				"a state counts as terminal after 10m0s of virtual time without a commit",
+			},
 		},
 		Elapsed: 1234 * time.Millisecond, Hash: 0x2545f4914f6cdd1d,
 	}

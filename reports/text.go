@@ -146,6 +146,7 @@ func (t *text) finding(i int) {
 	decisions := d.decisions()
 	t.heading(fmt.Sprintf("FINDING %d OF %d: %s", i+1, len(t.result.Findings), brokenNames(f)))
 	t.broken(h)
+	t.linef("")
 	t.field("found by", plain, t.foundBy(f))
 
 	t.heading("WHAT DECIDES")

@@ -157,7 +157,7 @@ func TestCascadeIsTold(t *testing.T) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
 		}
 	}
-	for _, unwanted := range []string{"a detail nobody needs", "reconcileID", "Deliver", "resourceVersion:"} {
+	for _, unwanted := range []string{"a detail nobody needs", "Starting workers", "reconcileID", "Deliver", "resourceVersion:"} {
 		if strings.Contains(got, unwanted) {
 			t.Errorf("the report has %q:\n%s", unwanted, got)
 		}
@@ -277,6 +277,19 @@ func TestConstraintWithoutRead(t *testing.T) {
 	want := "The Create of Pod default/p by user (UserScript) came before the List of Pod by operator, which waited for it."
 	if len(got) != 1 || got[0].words != want {
 		t.Errorf("decisions = %v, want %q", got, want)
+	}
+}
+
+// TestHeldEitherWay checks that it is told in the same words whether the write was held until after the read, or the
+// operator until after the write.
+func TestHeldEitherWay(t *testing.T) {
+	h := cascade()
+	d := decider{run: h, actors: newActors(found())}
+	want := d.decisions()[0].words
+	step, write := find(h, h.Constraints[0].Event), find(h, h.Constraints[0].Event)+1
+	h.Constraints[0].Constraint = schedule.Constraint{Event: h.Records[write].Event, Waits: h.Records[step].Event}
+	if got := d.decisions()[0].words; got != want || !strings.Contains(got, "came between operator's Get and Update") {
+		t.Errorf("told as %q and as %q", want, got)
 	}
 }
 

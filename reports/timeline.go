@@ -21,6 +21,21 @@ type row struct {
 	detail string // further lines beneath, dimmed
 	style  style
 	mark   bool // decides the outcome
+	// more counts the times it happened again with nothing else in between, the last of them at until.
+	more  int
+	until time.Duration
+}
+
+// words returns the row's text with its repetitions.
+func (r *row) words() string {
+	switch r.more {
+	case 0:
+		return r.text
+	case 1:
+		return fmt.Sprintf("%s, and once more at %s", r.text, clock(r.until))
+	default:
+		return fmt.Sprintf("%s, and %d more times until %s", r.text, r.more, clock(r.until))
+	}
 }
 
 // timeline is a run as rows in the order of virtual time, with a column for each actor.
@@ -59,7 +74,7 @@ func newTimeline(h *history.History, tested []string, deciding []int) *timeline 
 			passes[r.Event.Actor] = pass
 			t.add(row{at: r.At, actor: r.Event.Actor, text: pass, style: bold})
 		}
-		t.addRecord(r, mark)
+		t.addStep(t.step(r, mark), slices.Contains(tested, r.Event.Actor))
 		flush(i)
 	}
 	flush(len(h.Records))
@@ -134,21 +149,31 @@ func (t *timeline) add(r row) {
 // maxChanges is how many changed fields of a write are listed.
 const maxChanges = 3
 
-// addRecord appends the row of a step.
-func (t *timeline) addRecord(r *history.Record, mark bool) {
+// addStep appends the row of a step, or counts it with the last one if a competitor does the same thing again.
+func (t *timeline) addStep(step row, tested bool) {
+	if n := len(t.rows); n > 0 && !tested && !step.mark {
+		if last := &t.rows[n-1]; last.actor == step.actor && last.text == step.text && !last.mark {
+			last.more += 1 + step.more
+			last.until = max(step.at, step.until)
+			return
+		}
+	}
+	t.add(step)
+}
+
+// step makes the row of a step.
+func (t *timeline) step(r *history.Record, mark bool) row {
 	e := r.Event
 	if t.namespace == e.Namespace {
 		e.Namespace = ""
 	}
-	step := row{at: r.At, actor: e.Actor, text: strings.TrimSpace(string(e.Verb) + " " + e.Object()), mark: mark}
+	step := row{at: r.At, actor: e.Actor, mark: mark, more: r.Repeats, until: r.LastAt}
+	step.text = strings.TrimSpace(string(e.Verb) + " " + e.Object())
 	if a := answer(r); a != "" {
 		step.text += " → " + a
 	}
 	if mark {
 		step.text += revisions(r)
-	}
-	if r.Repeats > 0 {
-		step.text += fmt.Sprintf(", and %d more times until %s", r.Repeats, clock(r.LastAt))
 	}
 	notFound := r.Code == 404 && e.Verb.IsRead()
 	switch {
@@ -164,19 +189,22 @@ func (t *timeline) addRecord(r *history.Record, mark bool) {
 		}
 		step.detail = strings.Join(changes, ", ")
 	}
-	t.add(step)
+	return step
 }
 
-// revisions says which revisions a deciding step carried, and came to.
+// revisions says which revisions a deciding step carried, and came to, and for how long it was held back.
 func revisions(r *history.Record) string {
+	words := ""
 	switch {
 	case r.Code >= 400 && r.Carried > 0:
-		return fmt.Sprintf(", carried revision %d", r.Carried)
+		words = fmt.Sprintf(", carried revision %d", r.Carried)
 	case r.Code < 400 && r.Revision > 0:
-		return fmt.Sprintf(", revision %d", r.Revision)
-	default:
-		return ""
+		words = fmt.Sprintf(", revision %d", r.Revision)
 	}
+	if r.Held >= time.Millisecond {
+		words += ", held back " + clock(r.Held)
+	}
+	return words
 }
 
 // maxLevel is the highest logr level that is shown: what a manager logs by default, and one level of detail.
@@ -187,9 +215,12 @@ var loggerNoise = []string{
 	"controller", "controllerGroup", "controllerKind", "reconcileID", "namespace", "name", "worker count", "source",
 }
 
+// startNoise is what controller-runtime logs about itself at every start.
+var startNoise = []string{"Starting EventSource", "Starting Controller", "Starting workers"}
+
 // addLog appends the row of a log line.
 func (t *timeline) addLog(l *history.Log) {
-	if l.Level > maxLevel {
+	if l.Level > maxLevel || slices.Contains(startNoise, l.Message) {
 		t.leftOut++
 		return
 	}
@@ -258,7 +289,7 @@ func (t *timeline) printRow(p *page, r row, step int) {
 	if r.mark && s == plain {
 		s = bold
 	}
-	for i, line := range wrap(r.text, room-2) {
+	for i, line := range wrap(r.words(), room-2) {
 		if i > 0 {
 			mark, at, line = "  ", strings.Repeat(" ", t.left-markWidth), "  "+line
 		}

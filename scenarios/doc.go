@@ -5,7 +5,7 @@
 // does not compile, an object that no API server would take are errors, and a file's errors are reported all at once, each
 // with its place and the lines around it:
 //
-//	recreate.yaml:13:7: spec.racers[0].typ: unknown field, did you mean "type"?
+//	recreate.yaml:13:5: spec.racers[0].typ: unknown field, did you mean "type"?
 //	  11 |   racers:
 //	  12 |   - name: kcm
 //	> 13 |     typ: StatefulSetController

@@ -5,10 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// maxShown bounds how many diagnostics [Error.Error] prints: past it, one mistake is usually being repeated.
-const maxShown = 50
+// A mistake that is repeated often enough says nothing new.
+const (
+	// maxShown bounds how many diagnostics [Error.Error] prints.
+	maxShown = 50
+	// maxProblems bounds how many diagnostics there are about the form of one document.
+	maxProblems = 100
+)
 
 // Error is everything that is wrong with a scenario file and the files it refers to: a mistake of the file's author, and
 // never of this program. It has at least one diagnostic.
@@ -94,44 +100,46 @@ func snippet(lines []string, line, column int) string {
 	}
 	digits := len(fmt.Sprint(line))
 	var b strings.Builder
-	for n := max(1, line-snippetContext); n <= line; n++ {
-		mark := ' '
-		if n == line {
-			mark = '>'
-		}
+	for n := max(1, line-snippetContext); n < line; n++ {
 		text, _ := window(lines[n-1], 1)
-		if n == line {
-			text, _ = window(lines[n-1], column)
-		}
-		b.WriteString(strings.TrimRight(fmt.Sprintf("%c %*d | %s", mark, digits, n, text), " ") + "\n")
+		b.WriteString(strings.TrimRight(fmt.Sprintf("  %*d | %s", digits, n, text), " ") + "\n")
 	}
 	text, offset := window(lines[line-1], column)
+	b.WriteString(strings.TrimRight(fmt.Sprintf("> %*d | %s", digits, line, text), " ") + "\n")
 	fmt.Fprintf(&b, "  %*s | %s^", digits, "", padding(text, offset))
 	return b.String()
 }
 
 // window cuts a line to the width of a snippet, so that the column is within it, and returns how many characters precede
-// the column in what is left.
+// the column in what is left. A line may have megabytes: only what is shown is looked at.
 func window(line string, column int) (text string, offset int) {
-	runes := []rune(strings.TrimRight(line, "\r"))
-	at := min(max(column-1, 0), len(runes))
-	if len(runes) <= snippetWidth {
-		return string(runes), at
-	}
+	line = strings.TrimRight(line, "\r")
+	at := max(column-1, 0)
 	start := 0
-	if at >= snippetWidth*3/4 {
+	if at >= snippetWidth*3/4 && len(line) > runesEnd(line, snippetWidth) {
 		start = at - snippetWidth/2
 	}
-	end := min(start+snippetWidth, len(runes))
-	text = string(runes[start:end])
-	offset = at - start
+	rest := line[runesEnd(line, start):]
+	text = rest[:runesEnd(rest, snippetWidth)]
+	offset = min(at-start, utf8.RuneCountInString(text))
+	if len(text) < len(rest) {
+		text += "…"
+	}
 	if start > 0 {
 		text, offset = "…"+text, offset+1
 	}
-	if end < len(runes) {
-		text += "…"
-	}
 	return text, offset
+}
+
+// runesEnd returns the offset of the byte after the first n characters of a text.
+func runesEnd(text string, n int) int {
+	for i := range text {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(text)
 }
 
 // padding is as wide as the first n characters of the text: tabs stay tabs.

@@ -1,14 +1,19 @@
 package scenarios
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
@@ -62,36 +67,39 @@ func (l *loader) loadObjects(reference FileReference, fieldPath string) ([]fileO
 
 // loadGiven reads the objects at the start.
 func (l *loader) loadGiven() []apiserver.Object {
+	before := len(l.diagnostics)
+	var from []fileObject
 	var given []apiserver.Object
 	seen := map[string]fileObject{}
 	for i, reference := range l.manifest.Spec.Given {
-		from, objects := l.loadObjects(reference, indexed("given", i))
+		places, objects := l.loadObjects(reference, indexed("given", i))
 		for j, object := range objects {
-			id := fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName())
+			id := objectID(object.GetObjectKind().GroupVersionKind(), object.GetNamespace(), object.GetName())
 			if first, ok := seen[id]; ok {
-				at := first.doc.index().nearest(first.path, false)
-				l.add(from[j].at("metadata.name", fmt.Sprintf("%s is given twice, first in %s:%d", id, first.doc.source.name, at.line)))
+				line := first.doc.index().nearest(first.path, false).line
+				l.add(places[j].at("metadata.name", fmt.Sprintf("%s is given twice, first in %s:%d", id, first.doc.source.name, line)))
 				continue
 			}
-			seen[id] = from[j]
+			seen[id] = places[j]
+			from = append(from, places[j])
 			given = append(given, object)
 		}
+	}
+	if len(l.diagnostics) == before {
+		l.checkOwners(from, given)
 	}
 	return given
 }
 
-// object decodes an object strictly and checks it as the API server would. The result is in stored form, with defaults; it is
+// object decodes an object strictly and checks it as the API server would. It is in stored form, otherwise as it is written;
 // nil if there are diagnostics.
 func (l *loader) object(o fileObject) (apiserver.Object, []Diagnostic) {
 	kind, problem := l.objectKind(o)
 	if problem != nil {
 		return nil, []Diagnostic{*problem}
 	}
-	if !kind.Custom() {
-		problems, _ := strictDecode(o.doc, o.value, o.path, reflect.New(kind.Type).Interface())
-		if len(problems) > 0 {
-			return nil, problems
-		}
+	if problems := l.strictObject(o, kind); len(problems) > 0 {
+		return nil, problems
 	}
 	data, err := json.Marshal(o.value)
 	if err != nil {
@@ -101,10 +109,25 @@ func (l *loader) object(o fileObject) (apiserver.Object, []Diagnostic) {
 	if err != nil {
 		return nil, []Diagnostic{o.at("", err.Error())}
 	}
-	if errs := l.checkObject(kind, object); len(errs) > 0 {
-		return nil, fieldDiagnostics(o.doc, o.path, errs)
+	if problems := l.checkObject(o, kind, object); len(problems) > 0 {
+		return nil, problems
 	}
 	return object, nil
+}
+
+// strictObject reports the fields that the kind does not have, and those of the wrong type; of a custom resource, the latter are
+// for the validation to find.
+func (l *loader) strictObject(o fileObject, kind *apiserver.Kind) []Diagnostic {
+	if !kind.Custom() {
+		problems, _ := strictDecode(o.doc, o.value, o.path, reflect.New(kind.Type).Interface())
+		return problems
+	}
+	metadata := o.value.(map[string]any)["metadata"]
+	problems, _ := strictDecode(o.doc, metadata, join(o.path, "metadata"), &metav1.ObjectMeta{})
+	if definition := l.definitions[kind.GroupVersionKind]; definition != nil {
+		problems = append(problems, l.unknownFields(o, definition)...)
+	}
+	return problems
 }
 
 // objectKind returns the kind of an object, or what is wrong with its apiVersion and kind.
@@ -135,33 +158,76 @@ func (l *loader) objectKind(o fileObject) (*apiserver.Kind, *Diagnostic) {
 	return fail("kind", fmt.Sprintf("%q: %s", name, unknownKind(l.kinds, name)))
 }
 
-// checkObject fills in the namespace and the defaults of an object, and checks it as one that is created. What a client may
-// not set on creation is left as written, as the objects of a scenario have a past.
-func (l *loader) checkObject(kind *apiserver.Kind, object apiserver.Object) field.ErrorList {
-	metadata := field.NewPath("metadata")
-	var errs field.ErrorList
+// checkObject fills in the namespace of an object, and has a server of its own load it, which finds what is not valid.
+func (l *loader) checkObject(o fileObject, kind *apiserver.Kind, object apiserver.Object) []Diagnostic {
 	if object.GetName() == "" {
-		errs = append(errs, field.Required(metadata.Child("name"), "give the object a name"))
+		return []Diagnostic{o.at("metadata.name", "required value: give the object a name")}
 	}
 	switch {
 	case kind.Namespaced && object.GetNamespace() == "":
 		object.SetNamespace(DefaultNamespace)
 	case !kind.Namespaced && object.GetNamespace() != "":
-		errs = append(errs, field.Forbidden(metadata.Child("namespace"), fmt.Sprintf("objects of kind %s have no namespace", kind.Kind)))
+		return []Diagnostic{o.at("metadata.namespace", fmt.Sprintf("objects of kind %s have no namespace", kind.Kind))}
 	}
-	if len(errs) > 0 {
-		return errs
+	// The server knows no other object, so it must not look for the owners.
+	trial := object.DeepCopyObject().(apiserver.Object)
+	owners := trial.GetOwnerReferences()
+	for i := range owners {
+		owners[i].UID = cmp.Or(owners[i].UID, "to-be-resolved")
 	}
-	if kind.Default != nil {
-		kind.Default(object)
+	trial.SetOwnerReferences(owners)
+	err := newTrialServer(l.kinds).Load(trial)
+	var invalid *apierrors.StatusError
+	if errors.As(err, &invalid) && invalid.ErrStatus.Details != nil && len(invalid.ErrStatus.Details.Causes) > 0 {
+		var problems []Diagnostic
+		for _, cause := range invalid.ErrStatus.Details.Causes {
+			problems = append(problems, o.at(cause.Field, lowerFirst(cause.Message)))
+		}
+		return problems
 	}
-	if kind.Validate != nil {
-		errs = kind.Validate(object, nil, l.kinds.Version())
+	if err != nil {
+		return []Diagnostic{o.at("", err.Error())}
 	}
-	return errs
+	return nil
 }
 
-// content returns the fields of a custom resource.
-func content(object apiserver.Object) map[string]any {
-	return object.(*unstructured.Unstructured).Object
+// newTrialServer returns a server to try objects on. What time it is there does not matter.
+func newTrialServer(kinds *apiserver.Kinds) *apiserver.Server {
+	return apiserver.NewServer(kinds, func() time.Time { return time.Unix(0, 0) })
+}
+
+// checkOwners reports owners that are named without a uid and are not given. For what else may be wrong with the objects only
+// as a whole, a server loads them all.
+func (l *loader) checkOwners(from []fileObject, given []apiserver.Object) {
+	before := len(l.diagnostics)
+	known := sets.New[string]()
+	copies := make([]apiserver.Object, len(given))
+	for i, object := range given {
+		known.Insert(objectID(object.GetObjectKind().GroupVersionKind(), object.GetNamespace(), object.GetName()))
+		copies[i] = object.DeepCopyObject().(apiserver.Object)
+	}
+	for i, object := range given {
+		for j, owner := range object.GetOwnerReferences() {
+			gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+			namespace := object.GetNamespace()
+			if kind := l.kinds.ByGVK(gvk); kind != nil && !kind.Namespaced {
+				namespace = metav1.NamespaceNone
+			}
+			if owner.UID == "" && !known.Has(objectID(gvk, namespace, owner.Name)) {
+				message := fmt.Sprintf("%s %q is not given: give it too, or write its uid", owner.Kind, owner.Name)
+				l.add(from[i].at(fmt.Sprintf("metadata.ownerReferences[%d]", j), message))
+			}
+		}
+	}
+	if len(l.diagnostics) > before {
+		return
+	}
+	if err := newTrialServer(l.kinds).LoadAll(copies); err != nil {
+		l.add(l.doc.at("spec.given", fmt.Sprintf("spec.given: %v", err)))
+	}
+}
+
+// objectID names an object among all of a scenario.
+func objectID(gvk schema.GroupVersionKind, namespace, name string) string {
+	return fmt.Sprintf("%s %s", gvk.GroupKind(), types.NamespacedName{Namespace: namespace, Name: name})
 }

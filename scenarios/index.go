@@ -3,6 +3,7 @@ package scenarios
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -26,6 +27,7 @@ type index struct {
 	keys, values map[string]place
 	// problems are what is wrong with the document as YAML.
 	problems []Diagnostic
+	merges   bool // whether there are merge keys
 
 	anchors  map[string]ast.Node
 	open     map[string]bool // anchors whose value is being walked: an alias to one of them never ends
@@ -107,6 +109,9 @@ func tooDeep(tokens token.Tokens) *token.Token {
 
 // problem records something that is wrong with the document as YAML.
 func (ix *index) problem(tk *token.Token, message string) {
+	if len(ix.problems) >= maxProblems {
+		return
+	}
 	at := ix.place(tk)
 	ix.problems = append(ix.problems, ix.doc.source.at(at.line, at.column, message))
 }
@@ -177,6 +182,7 @@ func (ix *index) walkMapping(pairs []*ast.MappingValueNode, path string, weak bo
 		if !pair.Key.IsMergeKey() || pair.Value == nil {
 			continue
 		}
+		ix.merges = true
 		merged := []ast.Node{pair.Value}
 		if list, ok := pair.Value.(*ast.SequenceNode); ok {
 			merged = list.Values
@@ -246,9 +252,13 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
+// mapKey is a key of a map as a [field.Path] prints it, which an index never is.
+var mapKey = regexp.MustCompile(`\[([^\]]*[^\]0-9][^\]]*)\]`)
+
 // nearest returns the place of a field: of its name if byName is set, else of its value. If the document has no such field,
 // it is the place of the nearest field around it.
 func (ix *index) nearest(path string, byName bool) place {
+	path = mapKey.ReplaceAllString(path, ".$1")
 	if byName {
 		if at, ok := ix.keys[path]; ok {
 			return at

@@ -2,8 +2,21 @@ package scenarios
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
 	"github.com/stalemate-dev/stalemate/sim/property"
 )
 
@@ -11,12 +24,168 @@ import (
 // returns nil if a definition is wrong: then names of kinds mean nothing.
 func (l *loader) loadKinds() *apiserver.Kinds {
 	version := apiserver.Version(cmp.Or(l.manifest.Spec.KubernetesVersion, string(versions[0])))
-	return apiserver.NewKinds(version)
+	kinds := apiserver.NewKinds(version)
+	before := len(l.diagnostics)
+	for i, reference := range l.manifest.Spec.CRDs {
+		for _, source := range l.readReferences(reference, indexed("crds", i)) {
+			for _, o := range source.objects() {
+				l.add(l.addCRD(kinds, o)...)
+			}
+		}
+	}
+	if len(l.diagnostics) > before {
+		return nil
+	}
+	return kinds
+}
+
+// addCRD adds a custom resource to the kinds table.
+func (l *loader) addCRD(kinds *apiserver.Kinds, o fileObject) []Diagnostic {
+	fields, _ := o.value.(map[string]any)
+	if fields["kind"] != "CustomResourceDefinition" {
+		return []Diagnostic{o.at("kind", "expected a CustomResourceDefinition, found "+describe(fields["kind"]))}
+	}
+	if problems, _ := strictDecode(o.doc, o.value, o.path, &apiextensionsv1.CustomResourceDefinition{}); len(problems) > 0 {
+		return problems
+	}
+	data, err := json.Marshal(o.value)
+	if err != nil {
+		return []Diagnostic{o.at("", err.Error())}
+	}
+	definitions, err := crd.Load(data)
+	if err != nil {
+		return o.problems(err, "document[0]")
+	}
+	for _, definition := range definitions {
+		if _, err := kinds.AddCRD(definition); err != nil {
+			return []Diagnostic{o.at("spec.names.kind", err.Error())}
+		}
+		l.definitions[definition.GroupVersionKind] = definition
+	}
+	return nil
+}
+
+// problems says what an error means for the object: one that holds field errors says where. Their paths may begin with a
+// prefix that stands for the object.
+func (o fileObject) problems(err error, prefix string) []Diagnostic {
+	var errs field.ErrorList
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, err := range joined.Unwrap() {
+			var fieldError *field.Error
+			if errors.As(err, &fieldError) {
+				fieldError.Field = strings.TrimPrefix(strings.TrimPrefix(fieldError.Field, prefix), ".")
+				errs = append(errs, fieldError)
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return []Diagnostic{o.at("", err.Error())}
+	}
+	return fieldDiagnostics(o.doc, o.path, errs)
+}
+
+// unknownFields reports the fields of a custom resource that its schema does not know: an API server would drop them without a
+// word.
+func (l *loader) unknownFields(o fileObject, definition *crd.Definition) []Diagnostic {
+	before, _ := o.value.(map[string]any)
+	after := runtime.DeepCopyJSON(numbers(before).(map[string]any))
+	definition.Prune(after)
+	c := &checker{doc: o.doc, bad: map[string]bool{}}
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if key == "metadata" { // it has no schema there
+			continue
+		}
+		if kept, ok := after[key]; ok {
+			c.pruned(before[key], kept, subschema(definition.Schema(), key), join(o.path, key))
+		} else {
+			c.unknown(key, definition.Schema(), before, o.path)
+		}
+	}
+	return c.diagnostics
+}
+
+// numbers replaces the numbers of a document by those that unstructured objects have.
+func numbers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		replaced := make(map[string]any, len(v))
+		for key, child := range v {
+			replaced[key] = numbers(child)
+		}
+		return replaced
+	case []any:
+		replaced := make([]any, len(v))
+		for i, child := range v {
+			replaced[i] = numbers(child)
+		}
+		return replaced
+	case json.Number:
+		if integer, err := v.Int64(); err == nil {
+			return integer
+		}
+		float, _ := v.Float64()
+		return float
+	default:
+		return value
+	}
+}
+
+// pruned reports what was dropped from a value that was pruned.
+func (c *checker) pruned(before, after any, at *spec.Schema, path string) {
+	switch v := before.(type) {
+	case map[string]any:
+		kept, _ := after.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if child, ok := kept[key]; ok {
+				c.pruned(v[key], child, subschema(at, key), join(path, key))
+			} else {
+				c.unknown(key, at, v, path)
+			}
+		}
+	case []any:
+		kept, _ := after.([]any)
+		for i := range min(len(v), len(kept)) {
+			c.pruned(v[i], kept[i], itemSchema(at), fmt.Sprintf("%s[%d]", path, i))
+		}
+	}
+}
+
+// unknown reports a key that a schema does not know.
+func (c *checker) unknown(key string, at *spec.Schema, fields map[string]any, path string) {
+	var known []string
+	if at != nil {
+		known = slices.Sorted(maps.Keys(at.Properties))
+	}
+	c.unknownField(key, known, fields, path)
+}
+
+// subschema returns the schema of a field, or nil if it has none.
+func subschema(at *spec.Schema, key string) *spec.Schema {
+	if at == nil {
+		return nil
+	}
+	if property, ok := at.Properties[key]; ok {
+		return &property
+	}
+	if at.AdditionalProperties != nil {
+		return at.AdditionalProperties.Schema
+	}
+	return nil
+}
+
+// itemSchema returns the schema of a list's items, or nil if it has none.
+func itemSchema(at *spec.Schema) *spec.Schema {
+	if at == nil || at.Items == nil {
+		return nil
+	}
+	return at.Items.Schema
 }
 
 // propertyKinds shows a kinds table to the compiler of properties.
 type propertyKinds struct {
-	kinds *apiserver.Kinds
+	kinds       *apiserver.Kinds
+	definitions map[schema.GroupVersionKind]*crd.Definition
 }
 
 // Lookup implements [property.Kinds].
@@ -25,5 +194,9 @@ func (p propertyKinds) Lookup(name string) (property.Kind, bool) {
 	if row == nil {
 		return property.Kind{}, false
 	}
-	return property.Kind{GroupVersionKind: row.GroupVersionKind, Type: row.Type}, true
+	kind := property.Kind{GroupVersionKind: row.GroupVersionKind, Type: row.Type}
+	if definition := p.definitions[row.GroupVersionKind]; definition != nil {
+		kind.Schema = definition.Schema()
+	}
+	return kind, true
 }

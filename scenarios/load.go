@@ -10,10 +10,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
 	"github.com/stalemate-dev/stalemate/sim/property"
 )
 
@@ -87,13 +89,18 @@ type loader struct {
 	doc         *document
 	manifest    *Manifest
 	kinds       *apiserver.Kinds
+	definitions map[schema.GroupVersionKind]*crd.Definition // of the custom resources
 	diagnostics []Diagnostic
 	// reported are the fields of the scenario file that something is wrong with: what follows from it is not reported.
 	reported map[string]bool
 }
 
+func newLoader(t *tree) *loader {
+	return &loader{tree: t, manifest: &Manifest{}, definitions: map[schema.GroupVersionKind]*crd.Definition{}}
+}
+
 func load(t *tree, name string, opts Options) (*Scenario, error) {
-	l := &loader{tree: t, manifest: &Manifest{}}
+	l := newLoader(t)
 	display := t.display(name)
 	if !l.open(name) {
 		return nil, newError(display, l.diagnostics)

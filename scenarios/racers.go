@@ -3,6 +3,8 @@ package scenarios
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,8 @@ import (
 
 // racerType is a row of the table of racers: what a type in a scenario stands for.
 type racerType struct {
+	// doc says in one line what it is.
+	doc string
 	// block is the field that configures it; empty if there is none.
 	block string
 	// withScript is set for racers that are part of the script rather than of the cluster.
@@ -23,43 +27,84 @@ type racerType struct {
 
 // racerTypes is the table of racers.
 var racerTypes = map[RacerType]racerType{
-	RacerStatefulSetController: {build: func(l *loader, _ Racer) func() sim.Racer {
-		options := racer.StatefulSetControllerOptions{Version: l.kinds.Version()}
-		return func() sim.Racer { return racer.NewStatefulSetController(options) }
-	}},
-	RacerGarbageCollector: {block: "garbageCollector", build: func(_ *loader, r Racer) func() sim.Racer {
-		var options racer.GarbageCollectorOptions
-		if r.GarbageCollector != nil {
-			options.Delay = duration(r.GarbageCollector.Delay)
-		}
-		return func() sim.Racer { return racer.NewGarbageCollector(options) }
-	}},
-	RacerScheduler: {build: func(*loader, Racer) func() sim.Racer {
-		return func() sim.Racer { return racer.NewScheduler(racer.SchedulerOptions{}) }
-	}},
-	RacerKubelet: {block: "kubelet", build: func(l *loader, r Racer) func() sim.Racer {
-		options := racer.KubeletOptions{Binds: !l.hasScheduler()}
-		if r.Kubelet != nil {
-			options.ReadyAfter = duration(r.Kubelet.ReadyAfter)
-			options.TerminationAfter = duration(r.Kubelet.TerminationAfter)
-			options.Wedged = r.Kubelet.Wedged
-		}
-		return func() sim.Racer { return racer.NewKubelet(options) }
-	}},
-	RacerVolumeBinder: {build: func(*loader, Racer) func() sim.Racer {
-		return func() sim.Racer { return racer.NewVolumeBinder() }
-	}},
-	RacerAnnotator: {block: "annotator", withScript: true, build: func(l *loader, r Racer) func() sim.Racer {
-		options := racer.AnnotatorOptions{
-			Kind:       r.Annotator.Kind,
-			Namespace:  l.namespace(r.Annotator.Kind, r.Annotator.Namespace),
-			Name:       r.Annotator.Name,
-			Annotation: r.Annotator.Annotation,
-			Interval:   r.Annotator.Every.Duration,
-			Times:      r.Annotator.Times,
-		}
-		return func() sim.Racer { return racer.NewAnnotator(options) }
-	}},
+	RacerStatefulSetController: {
+		doc: "kube-controller-manager's StatefulSet controller",
+		build: func(l *loader, _ Racer) func() sim.Racer {
+			options := racer.StatefulSetControllerOptions{Version: l.kinds.Version()}
+			return func() sim.Racer { return racer.NewStatefulSetController(options) }
+		},
+	},
+	RacerGarbageCollector: {
+		doc:   "kube-controller-manager's garbage collector",
+		block: "garbageCollector",
+		build: func(_ *loader, r Racer) func() sim.Racer {
+			var options racer.GarbageCollectorOptions
+			if r.GarbageCollector != nil {
+				options.Delay = duration(r.GarbageCollector.Delay)
+			}
+			return func() sim.Racer { return racer.NewGarbageCollector(options) }
+		},
+	},
+	RacerScheduler: {
+		doc: "binds pods to nodes in turn; without one, the kubelet binds them",
+		build: func(*loader, Racer) func() sim.Racer {
+			return func() sim.Racer { return racer.NewScheduler(racer.SchedulerOptions{}) }
+		},
+	},
+	RacerKubelet: {
+		doc:   "makes pods ready and takes terminating ones away",
+		block: "kubelet",
+		build: buildKubelet,
+	},
+	RacerVolumeBinder: {
+		doc: "binds claims, and lets a claim go that no pod uses; without one, claims stay Pending",
+		build: func(*loader, Racer) func() sim.Racer {
+			return func() sim.Racer { return racer.NewVolumeBinder() }
+		},
+	},
+	RacerAnnotator: {
+		doc:        "changes an annotation again and again, like a tool that stamps what it has seen",
+		block:      "annotator",
+		withScript: true,
+		build:      buildAnnotator,
+	},
+}
+
+func buildKubelet(l *loader, r Racer) func() sim.Racer {
+	options := racer.KubeletOptions{Binds: !l.hasScheduler()}
+	if r.Kubelet != nil {
+		options.ReadyAfter = duration(r.Kubelet.ReadyAfter)
+		options.TerminationAfter = duration(r.Kubelet.TerminationAfter)
+		options.Wedged = r.Kubelet.Wedged
+	}
+	return func() sim.Racer { return racer.NewKubelet(options) }
+}
+
+func buildAnnotator(l *loader, r Racer) func() sim.Racer {
+	options := racer.AnnotatorOptions{
+		Kind:       r.Annotator.Kind,
+		Namespace:  l.namespace(r.Annotator.Kind, r.Annotator.Namespace),
+		Name:       r.Annotator.Name,
+		Annotation: r.Annotator.Annotation,
+		Interval:   r.Annotator.Every.Duration,
+		Times:      r.Annotator.Times,
+	}
+	return func() sim.Racer { return racer.NewAnnotator(options) }
+}
+
+// RacerDoc says what a type of racer is.
+type RacerDoc struct {
+	Type RacerType
+	Doc  string // one line
+}
+
+// RacerDocs returns the types of racers that scenarios may name, sorted.
+func RacerDocs() []RacerDoc {
+	var docs []RacerDoc
+	for _, name := range slices.Sorted(maps.Keys(racerTypes)) {
+		docs = append(docs, RacerDoc{name, racerTypes[name].doc})
+	}
+	return docs
 }
 
 // hasScheduler reports whether a racer binds pods. If none does, the kubelet has to.

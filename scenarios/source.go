@@ -95,6 +95,10 @@ func (s *source) split() []*document {
 // parse sets the document's value.
 func (d *document) parse() []Diagnostic {
 	data, err := yaml.YAMLToJSONStrict([]byte(d.text))
+	if err != nil && d.index().merges && len(d.index().problems) == 0 {
+		// The strict form takes a key that replaces a merged one for a duplicate. The index has found no real ones.
+		data, err = yaml.YAMLToJSON([]byte(d.text))
+	}
 	if err != nil {
 		return d.syntaxErrors(err)
 	}

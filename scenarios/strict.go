@@ -19,11 +19,11 @@ import (
 type checker struct {
 	doc         *document
 	diagnostics []Diagnostic
-	bad         map[string]bool // paths that a diagnostic is about
+	bad         map[string]bool // paths that a diagnostic is about, or explains
 }
 
 // strictDecode decodes part of a document, found at path, into a pointer. Fields that are unknown or of the wrong type are
-// left out; there is a diagnostic about each, and bad holds their paths.
+// left out; there is a diagnostic about each, and bad holds the paths that more need not be said about.
 func strictDecode(doc *document, value any, path string, into any) (diagnostics []Diagnostic, bad map[string]bool) {
 	c := &checker{doc: doc, bad: map[string]bool{}}
 	cleaned := c.check(value, reflect.TypeOf(into).Elem(), path)
@@ -40,6 +40,9 @@ func strictDecode(doc *document, value any, path string, into any) (diagnostics 
 // report adds a diagnostic about a field: about its name if byName is set, else about its value.
 func (c *checker) report(path string, byName bool, message string) {
 	c.bad[path] = true
+	if len(c.diagnostics) >= maxProblems {
+		return
+	}
 	at := c.doc.index().nearest(path, byName)
 	c.diagnostics = append(c.diagnostics, c.doc.source.at(at.line, at.column, message))
 }
@@ -104,14 +107,27 @@ func (c *checker) checkStruct(value any, t reflect.Type, path string) any {
 			kept[key] = c.check(fields[key], fieldType, join(path, key))
 			continue
 		}
-		names := slices.Sorted(maps.Keys(known))
-		hint := didYouMean(key, names)
-		if hint == "" && len(names) <= 12 {
-			hint = "; the fields here are " + strings.Join(names, ", ")
-		}
-		c.report(join(path, key), true, join(path, key)+": unknown field"+hint)
+		c.unknownField(key, slices.Sorted(maps.Keys(known)), fields, path)
 	}
 	return kept
+}
+
+// unknownField reports a key that the mapping at path must not have. If it is a slip of another that is missing, the missing
+// one is not worth a word of its own.
+func (c *checker) unknownField(key string, known []string, fields map[string]any, path string) {
+	if len(c.diagnostics) >= maxProblems {
+		return
+	}
+	hint := ""
+	if meant := near(key, known); len(meant) > 0 {
+		hint = fmt.Sprintf(", did you mean %q?", meant[0])
+		if _, ok := fields[meant[0]]; !ok {
+			c.bad[join(path, meant[0])] = true
+		}
+	} else if len(known) > 0 && len(known) <= 12 {
+		hint = "; the fields here are " + strings.Join(known, ", ")
+	}
+	c.report(join(path, key), true, join(path, key)+": unknown field"+hint)
 }
 
 // jsonFields adds the fields that encoding/json sees in a struct, by their names in JSON.

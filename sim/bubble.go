@@ -20,12 +20,11 @@ import (
 // before its bubble, a timestamp in a package variable for instance, lies ahead of it.
 var Epoch = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// StuckTimeout is the real time without a step after which a run counts as stuck.
-const StuckTimeout = 30 * time.Second
-
 // StuckError says that a run came to a standstill in real time: a goroutine of the operator waits for something that
 // the bubble cannot give it, as a lock that another one holds across a call, or spins.
 type StuckError struct {
+	// Timeout is the real time that passed without a step.
+	Timeout time.Duration
 	// Goroutines describe the goroutines that are not durably blocked: what each waits for, and where.
 	Goroutines []string
 	// Stacks is the dump of all goroutines.
@@ -34,11 +33,11 @@ type StuckError struct {
 
 // Error implements error.
 func (e *StuckError) Error() string {
-	if len(e.Goroutines) == 0 {
-		return fmt.Sprintf("run is stuck: no step for %s of real time", StuckTimeout)
+	text := fmt.Sprintf("run is stuck: no step for %s of real time", e.Timeout)
+	if len(e.Goroutines) > 0 {
+		text += "; not durably blocked: " + strings.Join(e.Goroutines, "; ")
 	}
-	return fmt.Sprintf("run is stuck: no step for %s of real time; not durably blocked: %s",
-		StuckTimeout, strings.Join(e.Goroutines, "; "))
+	return text
 }
 
 // bubble calls f in a bubble of its own, with virtual time, and returns when all its goroutines have exited. A bubble
@@ -46,7 +45,7 @@ func (e *StuckError) Error() string {
 //
 // synctest.Test asks for a *testing.T, but uses it only to report a failure of f's own T, so that a zero one does; a
 // test of this package pins that. It is never handed to anybody, as its methods would crash.
-func bubble(progress *atomic.Int64, f func()) error {
+func bubble(progress *atomic.Int64, timeout time.Duration, f func()) error {
 	done := make(chan error, 1)
 	go func() {
 		finished := false
@@ -69,12 +68,12 @@ func bubble(progress *atomic.Int64, f func()) error {
 	if beingDebugged() {
 		return <-done
 	}
-	return watch(progress, done)
+	return watch(progress, timeout, done)
 }
 
 // watch waits for the bubble, as long as it makes progress in real time.
-func watch(progress *atomic.Int64, done <-chan error) error {
-	ticker := time.NewTicker(StuckTimeout)
+func watch(progress *atomic.Int64, timeout time.Duration, done <-chan error) error {
+	ticker := time.NewTicker(timeout)
 	defer ticker.Stop()
 	seen := int64(-1)
 	for {
@@ -84,7 +83,7 @@ func watch(progress *atomic.Int64, done <-chan error) error {
 		case <-ticker.C:
 			now := progress.Load()
 			if now == seen {
-				return stuck()
+				return stuck(timeout)
 			}
 			seen = now
 		}
@@ -96,10 +95,10 @@ func watch(progress *atomic.Int64, done <-chan error) error {
 var goroutineHeader = regexp.MustCompile(`^goroutine (\d+)(?: gp=\S+ m=\S+(?: mp=\S+)?)? \[(.*synctest bubble \d+.*)\]:$`)
 
 // stuck describes what every goroutine in a bubble waits for that is not durably blocked.
-func stuck() *StuckError {
+func stuck(timeout time.Duration) *StuckError {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	result := &StuckError{Stacks: string(stacks)}
+	result := &StuckError{Timeout: timeout, Stacks: string(stacks)}
 	for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
 		lines := bufio.NewScanner(bytes.NewReader(stack))
 		if !lines.Scan() {

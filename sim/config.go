@@ -65,4 +65,7 @@ type Limits struct {
 	VirtualTime time.Duration
 	// Hold bounds in virtual time how long a constraint may hold a step; 120 s if zero.
 	Hold time.Duration
+	// Stuck bounds the real time without a step, after which a run is given up with a [StuckError]; 30 s if zero. It has
+	// no influence on the runs that are not stuck.
+	Stuck time.Duration
 }

@@ -68,9 +68,15 @@ func (env *Env) Panicked(value any, stack []byte) {
 	env.process.engine.panicked(env.process.name, value, stack)
 }
 
-// Log adds a line to the history, at the present virtual time and in the pass that the context belongs to.
+// Log adds a line to the history, at the present virtual time and in the pass that the context belongs to. A logger that
+// knows no pass, as one that a reconciler was made with, writes into the one that runs.
 func (env *Env) Log(ctx context.Context, line history.Log) {
-	env.process.log(env.process.thread(ctx), line)
+	p := env.process
+	t := p.thread(ctx)
+	if running := p.engine.running; t == p.main && running != nil && running.process == p {
+		t = running
+	}
+	p.log(t, line)
 }
 
 // Pass begins a pass of a controller over a key: calls made with the context returned belong to it. The function

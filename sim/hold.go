@@ -55,7 +55,7 @@ func (e *engine) happened(event schedule.Event) {
 			h.happened = true
 			h.matched = h.matched || !h.over
 			if h.holding {
-				e.quiet.holdEnded = e.clock
+				e.monitor.Settled(e.clock)
 			}
 		case h.constraint.Event:
 			h.over, h.occurred = true, true

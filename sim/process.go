@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -40,6 +42,7 @@ type passKey struct{ controller, key string }
 // a process does outside of both. A thread holds one place at a time, unless the operator fans out.
 type thread struct {
 	id         int
+	process    *process // of a pass of a program
 	actor      string
 	controller string
 	key        string
@@ -48,6 +51,8 @@ type thread struct {
 	// a later burst with nothing committed in between is a poll.
 	burst, commits int
 	last           int // its latest record, -1 if none
+	// story marks racers that start with the script.
+	story bool
 	// infra marks deliveries and event handlers.
 	infra bool
 	// dequeued says that the engine handed out the key, and has counted the attempt.
@@ -77,7 +82,10 @@ type op struct {
 	killed    bool
 }
 
-func (o *op) enabled() bool         { return o.ready == nil || o.ready() }
+func (o *op) enabled() bool {
+	return o.notBefore <= o.process.engine.clock && (o.ready == nil || o.ready())
+}
+
 func (o *op) base() *schedule.Event { return &o.event }
 func (o *op) owner() *thread        { return o.thread }
 func (o *op) order() uint64         { return o.since }
@@ -150,6 +158,7 @@ func (p *process) passThread(at passKey) *thread {
 	t := p.threads[at]
 	if t == nil {
 		t = p.engine.newThread(p.name, at.controller, at.key)
+		t.process = p
 		p.threads[at] = t
 	}
 	return t
@@ -238,14 +247,36 @@ func (e *engine) collect() {
 
 // grant carries out a parked goroutine's step, lets the goroutine go on, and waits until all is parked again.
 func (e *engine) grant(o *op) {
-	e.ops = slices.DeleteFunc(e.ops, func(other *op) bool { return other == o })
-	if o.exec != nil {
-		o.exec(o)
-	} else {
-		e.note(o.thread, o.event, -1)
+	granted := e.unpark(o)
+	for _, o := range granted {
+		if o.exec != nil {
+			o.exec(o)
+		} else {
+			e.note(o.thread, o.event, -1)
+		}
 	}
-	e.release(o)
+	for _, o := range granted {
+		e.release(o)
+	}
 	e.settle()
+}
+
+// unpark takes the op out of the parked ones, together with those that nothing tells from it: goroutines that an operator
+// fanned out, all about to read the same thing. Which of them comes first is not for us to say, so they go on together,
+// and what they do next is put in order by name.
+func (e *engine) unpark(o *op) []*op {
+	granted := []*op{o}
+	e.ops = slices.DeleteFunc(e.ops, func(other *op) bool {
+		if other == o {
+			return true
+		}
+		tied := other.thread == o.thread && other.event == o.event && o.event.Verb.IsRead() && other.enabled()
+		if tied {
+			granted = append(granted, other)
+		}
+		return tied
+	})
+	return granted
 }
 
 // release wakes the goroutine, after the virtual time that the step took.
@@ -344,12 +375,18 @@ type logLine struct {
 }
 
 // takeLogs moves the lines logged since the last collect into the history: those of one thread in their order, those
-// of goroutines that ran side by side in the order of their threads. The caller holds e.mu.
+// of goroutines that ran side by side in the order of their threads. The lines outside of passes come from any number of
+// goroutines, and are put in the order of their texts. The caller holds e.mu.
 func (e *engine) takeLogs() {
 	if len(e.lines) == 0 {
 		return
 	}
-	slices.SortStableFunc(e.lines, func(a, b logLine) int { return a.thread - b.thread })
+	slices.SortStableFunc(e.lines, func(a, b logLine) int {
+		if c := cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.thread, b.thread)); c != 0 || a.Key != "" {
+			return c
+		}
+		return cmp.Or(strings.Compare(a.Message, b.Message), slices.Compare(a.Values, b.Values))
+	})
 	for _, line := range e.lines {
 		line.Record = e.last
 		e.history.Logs = append(e.history.Logs, line.Log)

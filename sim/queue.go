@@ -14,12 +14,15 @@ import (
 type workQueue[K comparable] struct {
 	items  []*queueItem[K]
 	locked map[K]bool
-	begun  map[K]time.Duration // when the latest pass over a key began
+	begun  map[K]passTimes
 	// order counts the keys as they become ready.
 	order uint64
 	// waiting counts the items whose time has not come.
 	waiting int
 }
+
+// passTimes says when the latest two passes over a key began.
+type passTimes struct{ latest, previous time.Duration }
 
 // addition says how a key is added.
 type addition struct {
@@ -41,7 +44,7 @@ type queueItem[K comparable] struct {
 }
 
 func newWorkQueue[K comparable]() *workQueue[K] {
-	return &workQueue[K]{locked: map[K]bool{}, begun: map[K]time.Duration{}}
+	return &workQueue[K]{locked: map[K]bool{}, begun: map[K]passTimes{}}
 }
 
 // add queues a key.
@@ -127,7 +130,11 @@ func (q *workQueue[K]) next() *queueItem[K] {
 
 // take hands the item out: its key is locked until done.
 func (q *workQueue[K]) take(item *queueItem[K], now time.Duration) {
-	q.begun[item.key] = now
+	times, again := q.begun[item.key]
+	if !again {
+		times.latest = neverBegun
+	}
+	q.begun[item.key] = passTimes{latest: now, previous: times.latest}
 	for i := range q.items {
 		if q.items[i] == item {
 			q.items = append(q.items[:i], q.items[i+1:]...)
@@ -139,12 +146,16 @@ func (q *workQueue[K]) take(item *queueItem[K], now time.Duration) {
 
 func (q *workQueue[K]) done(key K) { delete(q.locked, key) }
 
-// unsettled reports whether the queue may still bring something new: a key is ready, or one waits for its time whose
-// latest pass began before the last commit, and so has not seen it.
+// neverBegun is earlier than any pass.
+const neverBegun = -1
+
+// unsettled reports whether the queue may still bring something new: a key is ready, or one waits for its time that has
+// not been passed over twice since the last commit. The first pass after a commit may act on what it sees; the second,
+// which the first one asked for, sees that time has passed. A third would see nothing that the second did not.
 func (q *workQueue[K]) unsettled(lastCommit time.Duration) bool {
 	for _, item := range q.items {
-		begun, ok := q.begun[item.key]
-		if item.ready || !ok || begun <= lastCommit {
+		times, ok := q.begun[item.key]
+		if item.ready || !ok || times.previous <= lastCommit {
 			return true
 		}
 	}

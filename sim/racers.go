@@ -99,6 +99,7 @@ func (a *racerActor) thread(queue, key string) *thread {
 	t := a.threads[at]
 	if t == nil {
 		t = a.engine.newThread(a.config.Name, queue, key)
+		t.story = a.config.WithScript
 		a.threads[at] = t
 	}
 	return t
@@ -210,9 +211,9 @@ func (w *racerWorker) answer(e *engine) (int64, bool) { return e.revisionOf(w.ca
 
 // take makes the call and hands its answer to the task.
 func (w *racerWorker) take(e *engine) {
-	request := w.call
+	response := e.call(w.thread, w, w.call)
 	w.call = nil
-	w.act(w.task.Next(e.call(w.thread, w, request)))
+	w.act(w.task.Next(response))
 }
 
 // act does what the task wants next.

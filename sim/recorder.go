@@ -163,10 +163,13 @@ func (e *engine) call(t *thread, s stepper, r *apiserver.Request) *apiserver.Res
 		state.record = e.last
 	}
 	state.code, state.burst, state.commits, state.revision = response.Code, t.burst, t.commits, e.revisionOf(r)
-	e.monitor.After(e.clock, named, r, response)
 	if response.Committed != 0 {
 		e.monitor.Committed(e.clock, r.Kind.Name())
+		if t.story {
+			e.monitor.Settled(e.clock)
+		}
 	}
+	e.monitor.After(e.clock, named, r, response)
 	return response
 }
 
@@ -193,9 +196,6 @@ func (e *engine) appendCall(t *thread, event schedule.Event, response *apiserver
 	}
 	if carried != 0 {
 		record.ReadsFrom = e.readsFrom(event, carried)
-	}
-	if response.Committed != 0 {
-		e.commits[response.Committed] = len(e.history.Records)
 	}
 	e.append(t, record)
 }
@@ -227,6 +227,7 @@ func (e *engine) committed(kind *apiserver.Kind) {
 	log := e.server.Log(kind)
 	for i := len(log) - 1; i >= 0 && log[i].Revision > e.hashed; i-- {
 		e.foldState(&log[i])
+		e.commits[log[i].Revision] = len(e.history.Records) // the record that follows
 	}
 	e.hashed = e.server.Revision()
 	// A commit that changes nothing but times is a heartbeat, and no progress.

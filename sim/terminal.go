@@ -23,7 +23,6 @@ const (
 type quietness struct {
 	lastCommit time.Duration
 	longestGap time.Duration // between two commits
-	holdEnded  time.Duration // when the last hold ended by what it waited for
 }
 
 func (q *quietness) commit(now time.Duration) {
@@ -50,28 +49,39 @@ func (e *engine) idle() {
 		return
 	}
 	horizon := e.quiet.lastCommit + e.horizon()
-	target := horizon
+	limit := e.config.Limits.virtualTime()
+	target := limit
+	if horizon > e.clock {
+		target = min(target, horizon)
+	}
 	pending := e.pendingDeadline(&target)
 	if e.clock >= horizon && !pending {
 		if !e.scripted {
 			e.beginScript()
 			return
 		}
-		e.history.Horizon = e.horizon()
-		e.end(history.Terminal, fmt.Sprintf("no commit for %s", e.horizon()))
+		e.terminal()
 		return
 	}
-	limit := e.config.Limits.virtualTime()
 	if e.clock >= limit {
-		e.limit("virtual time", limit)
+		if e.clock >= horizon && e.scripted {
+			e.terminal() // what is pending asks to look again later than the scenario wants to know about
+		} else {
+			e.limit("virtual time", limit)
+		}
 		return
 	}
-	e.advance(min(max(target, e.clock+tick), limit))
+	e.advance(target)
+}
+
+func (e *engine) terminal() {
+	e.history.Horizon = e.horizon()
+	e.end(history.Terminal, fmt.Sprintf("no commit for %s", e.horizon()))
 }
 
 // pendingDeadline brings the target forward to the next thing that the engine knows will happen. It reports whether the
-// run must not be called terminal before that: a timer of a racer or a hold is pending, or a key is queued whose passes
-// have not seen the last commit.
+// run must not be called terminal before that: a timer of a racer or a hold is pending, or a key is queued that has not
+// seen the last commit.
 func (e *engine) pendingDeadline(target *time.Duration) bool {
 	pending := false
 	due := func(at time.Duration, decisive bool) {
@@ -167,4 +177,11 @@ func (l *Limits) HoldBound() time.Duration {
 		return l.Hold
 	}
 	return 120 * time.Second
+}
+
+func (l *Limits) stuck() time.Duration {
+	if l.Stuck > 0 {
+		return l.Stuck
+	}
+	return 30 * time.Second
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +84,7 @@ type run struct {
 
 func (r *run) execute() (*history.History, error) {
 	progress := &atomic.Int64{}
-	if err := bubble(progress, func() { r.inBubble(progress) }); err != nil {
+	if err := bubble(progress, r.world.config.Limits.stuck(), func() { r.inBubble(progress) }); err != nil {
 		var stuck *StuckError
 		if !errors.As(err, &stuck) && r.failure != nil {
 			return nil, r.failure
@@ -98,6 +99,12 @@ func (r *run) execute() (*history.History, error) {
 
 // inBubble is the run, from its begin to the exit of its last goroutine.
 func (r *run) inBubble(progress *atomic.Int64) {
+	defer func() {
+		// A panic on the engine's goroutine is ours, or a racer's. It must not take the whole process along.
+		if value := recover(); value != nil {
+			r.failure = fmt.Errorf("internal error: %v\n%s", value, debug.Stack())
+		}
+	}()
 	time.Sleep(r.world.begin.Sub(time.Now()))
 	e := newEngine(r, progress)
 	r.engine = e
@@ -173,6 +180,7 @@ func (e *engine) beginScript() {
 // finish judges the run, and ends every goroutine of it.
 func (e *engine) finish() {
 	h := e.history
+	e.collect() // those that parked in the last step are to be ended, too
 	if !e.settling {
 		if e.outcome == history.Terminal {
 			e.monitor.Terminal(e.clock)

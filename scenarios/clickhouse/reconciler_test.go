@@ -192,15 +192,6 @@ func TestCalls(t *testing.T) {
 // TestCascade is the core of issue 1990: from one 409, buggy gets to Completed over an old set, as the original report's
 // log tells it; the others do not.
 func TestCascade(t *testing.T) {
-	cascade := []string{
-		"switch from Update to Recreate",
-		"doDeleteStatefulSet",
-		"UNABLE to update",
-		"StatefulSet create failed",
-		"already exists",
-		"Got recreate action. Ignore",
-		"reconcile completed successfully",
-	}
 	for _, name := range []string{"conflict", "conflict-at-zero"} {
 		s := storyNamed(name)
 		for _, v := range variants {

@@ -126,7 +126,9 @@ func benchWidget(name string) client.Object {
 		"metadata": map[string]any{"namespace": "default", "name": name, "labels": map[string]any{"app": "web", "tier": "db"}},
 		"spec": map[string]any{
 			"size": int64(1), "color": "red",
-			"layout":    map[string]any{"shards": []any{map[string]any{"name": "a", "replicas": int64(2)}, map[string]any{"name": "b"}}},
+			"layout": map[string]any{
+				"shards": []any{map[string]any{"name": "a", "replicas": int64(2)}, map[string]any{"name": "b"}},
+			},
 			"templates": []any{map[string]any{"name": "t", "image": "db:1", "env": map[string]any{"A": "1", "B": "2"}}},
 		},
 		"status": map[string]any{"size": int64(1)},
@@ -191,7 +193,8 @@ func newFake() store {
 	scheme.AddKnownTypeWithName(widgetGVK, &unstructured.Unstructured{})
 	widget := &unstructured.Unstructured{}
 	widget.SetGroupVersionKind(widgetGVK)
-	return &fakeStore{client: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&appsv1.StatefulSet{}, widget).Build()}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&appsv1.StatefulSet{}, widget)
+	return &fakeStore{client: builder.Build()}
 }
 
 func (f *fakeStore) get(name string) client.Object {

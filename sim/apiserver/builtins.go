@@ -48,44 +48,55 @@ func builtins(version Version) []*Kind {
 	rows := make([]*Kind, builtinCount)
 	rows[statefulSetOrder] = row(version, "apps/v1", "StatefulSet", "statefulsets", Kind{
 		ShortNames: []string{"sts"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
-	}, rules[appsv1.StatefulSet]{defaults: builtin.DefaultStatefulSet})
+	}, rules[appsv1.StatefulSet]{
+		defaults: builtin.DefaultStatefulSet,
+		validate: builtin.ValidateStatefulSet, validateStatus: builtin.ValidateStatefulSetStatus,
+	})
 	rows[podOrder] = row(version, "v1", "Pod", "pods", Kind{
 		ShortNames: []string{"po"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
 		StatusKeeps: ResetSpecAndOwners, ReturnsDeleted: true, Graceful: podGrace, Fields: podFields,
-	}, rules[corev1.Pod]{defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareStatus: builtin.PreparePodStatus})
+	}, rules[corev1.Pod]{
+		defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareStatus: builtin.PreparePodStatus,
+		validate: builtin.ValidatePod, validateStatus: builtin.ValidatePodStatus,
+	})
 	rows[claimOrder] = row(version, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Kind{
 		ShortNames: []string{"pvc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
 	}, rules[corev1.PersistentVolumeClaim]{
 		defaults: builtin.DefaultPersistentVolumeClaim, prepare: builtin.PreparePersistentVolumeClaim,
+		validate: builtin.ValidatePersistentVolumeClaim, validateStatus: builtin.ValidatePersistentVolumeClaimStatus,
 	})
 	rows[controllerRevisionOrder] = row(version, "apps/v1", "ControllerRevision", "controllerrevisions", Kind{
 		Namespaced: true, UnconditionalUpdate: true,
-	}, rules[appsv1.ControllerRevision]{})
+	}, rules[appsv1.ControllerRevision]{validate: builtin.ValidateControllerRevision})
 	rows[configMapOrder] = row(version, "v1", "ConfigMap", "configmaps", Kind{
 		ShortNames: []string{"cm"}, Namespaced: true, UnconditionalUpdate: true,
-	}, rules[corev1.ConfigMap]{})
+	}, rules[corev1.ConfigMap]{validate: builtin.ValidateConfigMap})
 	rows[secretOrder] = row(version, "v1", "Secret", "secrets", Kind{
 		Namespaced: true, UnconditionalUpdate: true, Fields: secretFields,
-	}, rules[corev1.Secret]{defaults: builtin.DefaultSecret})
+	}, rules[corev1.Secret]{defaults: builtin.DefaultSecret, validate: builtin.ValidateSecret})
 	rows[serviceOrder] = row(version, "v1", "Service", "services", Kind{
 		ShortNames: []string{"svc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, CreateOnUpdate: true,
 		ReturnsDeleted: true, Fields: serviceFields, storagePath: "services/specs",
 	}, rules[corev1.Service]{
 		defaults: builtin.DefaultService, prepare: allocateAddress, prepareUpdate: builtin.KeepAllocations,
+		validate: builtin.ValidateService,
 	})
 	rows[eventOrder] = row(version, "v1", "Event", "events", Kind{
 		ShortNames: []string{"ev"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, Volatile: true,
 		Fields: eventFields,
-	}, rules[corev1.Event]{})
+	}, rules[corev1.Event]{validate: builtin.ValidateEvent})
 	rows[namespaceOrder] = row(version, "v1", "Namespace", "namespaces", Kind{
 		ShortNames: []string{"ns"}, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true, Fields: namespaceFields,
-	}, rules[corev1.Namespace]{defaults: builtin.DefaultNamespace, prepare: builtin.PrepareNamespace})
+	}, rules[corev1.Namespace]{
+		defaults: builtin.DefaultNamespace, prepare: builtin.PrepareNamespace,
+		validate: builtin.ValidateNamespace, validateStatus: builtin.ValidateNamespaceStatus,
+	})
 	rows[leaseOrder] = row(version, "coordination.k8s.io/v1", "Lease", "leases", Kind{
 		Namespaced: true, CreateOnUpdate: true, Volatile: true,
-	}, rules[coordinationv1.Lease]{})
+	}, rules[coordinationv1.Lease]{validate: builtin.ValidateLease})
 	rows[nodeOrder] = row(version, "v1", "Node", "nodes", Kind{
 		ShortNames: []string{"no"}, HasStatus: true, UnconditionalUpdate: true, Fields: nodeFields, storagePath: "minions",
-	}, rules[corev1.Node]{defaults: builtin.DefaultNode})
+	}, rules[corev1.Node]{defaults: builtin.DefaultNode, validate: builtin.ValidateNode})
 	return rows
 }
 

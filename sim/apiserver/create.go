@@ -44,10 +44,7 @@ func (s *Server) body(req *Request) (Object, *statusError) {
 	if err := placeIn(req.Namespace, obj); err != nil {
 		return nil, err
 	}
-	k.dropUnstored(obj)
-	if k.Default != nil {
-		k.Default(obj)
-	}
+	k.receive(obj, k.dropped(req.Subresource))
 	return obj, nil
 }
 

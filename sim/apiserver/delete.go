@@ -24,11 +24,11 @@ func (s *Server) delete(req *Request) *Response {
 	if e == nil {
 		return failed(notFound(k, req.Name))
 	}
-	if err := checkPreconditions(k, e, options.Preconditions); err != nil {
-		return failed(err)
-	}
 	if k.order == namespaceOrder {
 		return s.deleteNamespace(req, e.object)
+	}
+	if err := checkPreconditions(k, e, options.Preconditions); err != nil {
+		return failed(err)
 	}
 	dryRun := req.DryRun || len(options.DryRun) > 0
 	stored := e.object
@@ -42,6 +42,9 @@ func (s *Server) delete(req *Request) *Response {
 	}
 	if outcome != marking && !k.ReturnsDeleted {
 		response.Object = nil
+	}
+	if outcome != removeNow && options.OrphanDependents != nil && !*options.OrphanDependents {
+		response.Code = http.StatusAccepted // an old way to say that the object is still there
 	}
 	return response
 }
@@ -209,6 +212,15 @@ func (k *Kind) propagation(finalizers []string, options *metav1.DeleteOptions) m
 // pkg/registry/core/namespace/storage/storage.go of k8s.io/kubernetes.
 func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
 	ns := stored.(*corev1.Namespace)
+	if p := req.Delete.Preconditions; p != nil && p.UID != nil && *p.UID != ns.UID {
+		text := "Precondition failed: UID in precondition: " + string(*p.UID) + ", UID in object meta: " + string(ns.UID)
+		return failed(apierrors.NewConflict(req.Kind.GroupResource(), ns.Name, errorText(text)))
+	}
+	switch ns.Name {
+	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
+		refusal := errorText("this namespace may not be deleted")
+		return failed(apierrors.NewForbidden(req.Kind.GroupResource(), ns.Name, refusal))
+	}
 	if ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0 {
 		return answer(stored, stored)
 	}
@@ -234,7 +246,8 @@ func (s *Server) deleteCollection(req *Request) *Response {
 	}
 	for _, obj := range response.Items {
 		one := &Request{
-			Verb: req.Verb, Kind: req.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), DryRun: req.DryRun, Delete: req.Delete,
+			Verb: req.Verb, Kind: req.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(),
+			DryRun: req.DryRun, Delete: req.Delete,
 		}
 		deleted := s.delete(one)
 		if deleted.Err != nil && !apierrors.IsNotFound(deleted.Err) {

@@ -2,7 +2,7 @@
 //
 // A [Server] answers one [Request] at a time with [Server.Do], exactly as a kube-apiserver of the modelled minor version
 // would: with the same codes, reasons, messages and details, and the same commits in the same order. Truth is a real
-// control plane; the recordings in testdata were made with one, and a test plays every one of them.
+// control plane; the recordings in testdata were made with one, and a test plays them all but a list it explains.
 //
 //	server := apiserver.NewServer(apiserver.NewKinds(apiserver.V136), clock)
 //	answer := server.Do(&apiserver.Request{Verb: schedule.Create, Kind: kind, Namespace: "default", Object: set})
@@ -18,7 +18,8 @@
 //
 // A request goes: decode, default, (patch | UID and revision rules), metadata and status resets, validation, deletion
 // rules, no-op check, commit. What differs between kinds is data in the kinds table ([Kinds]), not code. A custom resource
-// is stored as *unstructured.Unstructured, a built-in as its Go type.
+// is stored as *unstructured.Unstructured, a built-in as its Go type, in the form in which a client would decode it: times
+// in whole seconds, empty lists and maps nil where their JSON form drops them.
 //
 // # Names
 //
@@ -28,11 +29,11 @@
 // # Limitations
 //
 // What a request touches that is not modelled is remembered and told by [Server.Gaps]. Not modelled are: server-side apply
-// and managedFields (dropped from what is stored), admission webhooks and plugins other than NamespaceLifecycle,
-// DefaultTolerationSeconds and Priority for Pods, RBAC, the eviction subresource and PodDisruptionBudgets, quotas, the
-// finalizer that protects PersistentVolumeClaims in use, IP allocation for Services, conversion between versions, the
-// finalize subresource of namespaces, and expiry of Events. Fields of a built-in that this version of k8s.io/api does not
-// know are dropped. Reads are linearizable: there is one server and it has no stale watch cache.
+// and managedFields (dropped from what is stored), admission webhooks, plugins other than NamespaceLifecycle and, for Pods,
+// DefaultTolerationSeconds and Priority, RBAC, the eviction subresource and PodDisruptionBudgets, quotas, the finalizer that
+// protects PersistentVolumeClaims in use, node ports, the scale subresource of custom resources, conversion between
+// versions, validation rules in CEL, the finalize subresource of namespaces, and expiry of Events. Fields of a built-in that
+// this version of k8s.io/api does not know are dropped. Reads are linearizable: there is one server, and no watch cache.
 //
 // A Server is used by one goroutine at a time. It has no locks, starts no goroutine, and reads no clock but its own.
 package apiserver

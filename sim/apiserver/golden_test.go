@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -41,14 +43,15 @@ var outOfScope = map[string]string{
 	"apply-stale-rv":                  noApply,
 
 	"create-bad-json":           "the text of a request is decoded by the HTTP way in",
-	"create-unknown-field-warn": "Warning headers for unknown fields need the text of the request, which only the HTTP way in has",
+	"create-unknown-field-warn": "Warning headers need the text of the request, which only the HTTP way in has",
 	"request-too-large":         "request sizes belong to the HTTP way in",
 	"unsupported-media-type":    "media types belong to the HTTP way in",
 	"unknown-resource":          "paths are routed by the HTTP way in",
 	"watch-list-stream":         "bookmarks belong to the HTTP way in",
 	"watch-too-old-etcd":        "a server without a watch cache",
 
-	"forbidden-update-status": "RBAC is not modelled",
+	"forbidden-update-status":   "RBAC is not modelled",
+	"update-cr-validation-rule": "validation rules in CEL are not modelled",
 }
 
 const noApply = "server-side apply is not modelled"
@@ -281,7 +284,8 @@ func render(req *Request, response *Response) (int, any) {
 			items[i] = item
 		}
 		meta := metav1.ListMeta{
-			ResourceVersion: strconv.FormatInt(response.Revision, 10), Continue: response.Continue, RemainingItemCount: response.Remaining,
+			ResourceVersion: strconv.FormatInt(response.Revision, 10),
+			Continue:        response.Continue, RemainingItemCount: response.Remaining,
 		}
 		apiVersion, kind := req.Kind.ToAPIVersionAndKind()
 		body = map[string]any{"apiVersion": apiVersion, "kind": kind + "List", "metadata": generic(meta), "items": items}
@@ -393,8 +397,11 @@ func keys(maps ...map[string]any) []string {
 	return slices.Compact(names)
 }
 
-// matchText matches a text that may hold placeholders.
+// matchText matches a text that may hold placeholders. The diffs that some refusals end with are left out: a real server
+// makes them from its internal types, which nobody else has.
 func (p *player) matchText(want, have string) bool {
+	want, _, _ = strings.Cut(want, "\n@@ ")
+	have, _, _ = strings.Cut(have, "\n@@ ")
 	var pattern strings.Builder
 	var names []string
 	last := 0
@@ -438,10 +445,30 @@ func (p *player) checkRanks() error {
 	}
 }
 
-// goldenKinds returns the kinds of the recordings.
+// goldenKinds returns the kinds of the recordings. Tests share them and must not add to them.
 func goldenKinds(version Version) *Kinds {
+	if version == V136 {
+		return kinds136()
+	}
+	return kinds137()
+}
+
+var (
+	kinds136 = sync.OnceValue(func() *Kinds { return loadKinds(V136) })
+	kinds137 = sync.OnceValue(func() *Kinds { return loadKinds(V137) })
+)
+
+func loadKinds(version Version) *Kinds {
+	text, err := os.ReadFile("testdata/widgets.yaml")
+	if err != nil {
+		panic(err)
+	}
+	definitions, err := crd.Load(text)
+	if err != nil {
+		panic(err)
+	}
 	kinds := NewKinds(version)
-	if _, err := kinds.AddType(schema.GroupVersionKind{Group: "golden.example.com", Version: "v1", Kind: "Widget"}, "widgets", true, true); err != nil {
+	if _, err := kinds.AddCRD(definitions[0]); err != nil {
 		panic(err)
 	}
 	return kinds

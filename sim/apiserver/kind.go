@@ -35,7 +35,8 @@ type Kind struct {
 	// Graceful says how a delete may leave the object in place for a while; nil for kinds deleted at once.
 	Graceful func(obj Object, options *metav1.DeleteOptions) (seconds int64, graceful bool)
 
-	// Default fills in defaults, in place. It is called for every decoded object, before anything else looks at it.
+	// Default fills in defaults, in place. It is called for every decoded object, before anything else looks at it. It
+	// writes only where something changes, for a patched object shares what was not patched with the stored one.
 	Default func(obj Object)
 	// Validate checks a new object (old is nil) or an update, after defaulting.
 	Validate func(obj, old Object, v Version) field.ErrorList
@@ -58,12 +59,13 @@ type Kind struct {
 	// Volatile marks kinds whose writes say nothing about progress: Leases and Events. A run can be quiet while they go on.
 	Volatile bool
 
-	name        string // see Name
-	order       int    // position in the kinds table
-	storagePath string // below /registry/, as error messages show it
-	gap         string // a fidelity gap that any use of the kind opens; empty if there is none
-	spec        int    // index of the field Spec of Type, -1 if there is none
-	status      int    // index of the field Status of Type, -1 if there is none
+	name        string     // see Name
+	order       int        // position in the kinds table
+	storagePath string     // below /registry/, as error messages show it
+	spec        int        // index of the field Spec of Type, -1 if there is none
+	status      int        // index of the field Status of Type, -1 if there is none
+	gaps        []string   // the fidelity gaps that any use of the kind opens
+	tidy        []tidyStep // what makes a built-in what its reader would decode
 }
 
 // GenerationRule says which changes bump metadata.generation.

@@ -8,7 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
 )
 
 // Kinds is a kinds table: the built-ins of one Kubernetes version, and the custom resources of a scenario. It is filled
@@ -38,6 +42,7 @@ func (k *Kinds) add(row *Kind) *Kind {
 	row.spec, row.status = -1, -1
 	if row.Type != nil {
 		row.spec, row.status = fieldIndex(row.Type, "Spec"), fieldIndex(row.Type, "Status")
+		row.tidy = tidySteps(row.Type)
 	}
 	if row.Singular == "" {
 		row.Singular = strings.ToLower(row.Kind)
@@ -93,6 +98,45 @@ func (k *Kinds) ByGVR(gvr schema.GroupVersionResource) *Kind {
 	return nil
 }
 
+// AddCRD adds a custom resource by its definition. What of the definition is not modelled is a fidelity gap once the kind is
+// used.
+func (k *Kinds) AddCRD(definition *crd.Definition) (*Kind, error) {
+	row := customRow(definition.GroupVersionKind, definition.Plural, definition.Namespaced, definition.HasStatus)
+	row.Singular, row.ShortNames, row.gaps = definition.Singular, definition.ShortNames, definition.Gaps()
+	row.Default = func(obj Object) {
+		content := rawContent(obj)
+		definition.Prune(content)
+		definition.Default(content)
+	}
+	row.Validate = func(obj, old Object, _ Version) field.ErrorList {
+		return definition.Validate(rawContent(obj), rawContent(old))
+	}
+	row.ValidateStatus = func(obj, old Object, _ Version) field.ErrorList {
+		return definition.ValidateStatus(rawContent(obj), rawContent(old))
+	}
+	row.Fields = map[string]func(Object) string{}
+	for _, path := range definition.SelectableFields {
+		label := strings.TrimPrefix(path, ".")
+		steps := strings.Split(label, ".")
+		row.Fields[label] = func(obj Object) string {
+			value, found, err := unstructured.NestedFieldNoCopy(rawContent(obj), steps...)
+			if !found || err != nil {
+				return ""
+			}
+			return fmt.Sprint(value)
+		}
+	}
+	return k.addNew(row)
+}
+
+// rawContent returns the tree of a custom resource, nil for none.
+func rawContent(obj Object) map[string]any {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	return nil
+}
+
 // Of returns the kind of an object: the one its apiVersion and kind name, or else the built-in of its Go type; nil if the
 // table has neither.
 func (k *Kinds) Of(obj Object) *Kind {
@@ -112,7 +156,7 @@ func (k *Kinds) Of(obj Object) *Kind {
 // defaulted or validated. Its first use is a fidelity gap.
 func (k *Kinds) AddType(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus bool) (*Kind, error) {
 	row := customRow(gvk, plural, namespaced, hasStatus)
-	row.gap = fmt.Sprintf("%s has no CustomResourceDefinition: nothing of it is pruned, defaulted or validated", row)
+	row.gaps = []string{fmt.Sprintf("%s has no CustomResourceDefinition: nothing of it is pruned, defaulted or validated", row)}
 	return k.addNew(row)
 }
 
@@ -121,7 +165,7 @@ func (k *Kinds) AddType(gvk schema.GroupVersionKind, plural string, namespaced, 
 func (k *Kinds) AddUnknown(gvk schema.GroupVersionKind) (*Kind, error) {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	row := customRow(gvk, plural.Resource, true, true)
-	row.gap = fmt.Sprintf("%s is not a kind this server knows: it is treated as a custom resource without a schema", row)
+	row.gaps = []string{fmt.Sprintf("%s is not a known kind: it is treated as a custom resource without a schema", row)}
 	return k.addNew(row)
 }
 

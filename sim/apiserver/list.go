@@ -99,7 +99,8 @@ func (s *Server) list(req *Request) *Response {
 	if err != nil {
 		return failed(err)
 	}
-	everything := (req.LabelSelector == nil || req.LabelSelector.Empty()) && (req.FieldSelector == nil || req.FieldSelector.Empty())
+	everything := (req.LabelSelector == nil || req.LabelSelector.Empty()) &&
+		(req.FieldSelector == nil || req.FieldSelector.Empty())
 	response := &Response{Code: http.StatusOK, Items: []Object{}, Revision: p.revision}
 	for i, e := range p.entries {
 		if !everything && !req.Kind.Matches(e.object, req.LabelSelector, req.FieldSelector) {
@@ -108,7 +109,8 @@ func (s *Server) list(req *Request) *Response {
 		if p.limit > 0 && int64(len(response.Items)) == p.limit {
 			last := response.Items[p.limit-1]
 			start := req.Kind.continueKey(req.Namespace, last.GetNamespace(), last.GetName())
-			response.Continue = continueToken{APIVersion: "meta.k8s.io/v1", Revision: p.revision, Start: start + "\x00"}.encode()
+			token := continueToken{APIVersion: "meta.k8s.io/v1", Revision: p.revision, Start: start + "\x00"}
+			response.Continue = token.encode()
 			if everything {
 				response.Remaining = new(int64(len(p.entries) - i))
 			}
@@ -209,8 +211,9 @@ func (k *Kind) Matches(obj Object, byLabel labels.Selector, byField fields.Selec
 	return byField == nil || byField.Empty() || byField.Matches(k.FieldSet(obj))
 }
 
-// checkFieldSelector refuses a selector by fields the kind cannot be selected by; runtime.DefaultMetaV1FieldSelectorConversion
-// of k8s.io/apimachinery, and pkg/apis/core/v1/conversion.go of k8s.io/kubernetes.
+// checkFieldSelector refuses a selector by fields the kind cannot be selected by;
+// runtime.DefaultMetaV1FieldSelectorConversion of k8s.io/apimachinery, and pkg/apis/core/v1/conversion.go of
+// k8s.io/kubernetes.
 func (k *Kind) checkFieldSelector(selector fields.Selector) *statusError {
 	if selector == nil {
 		return nil

@@ -15,7 +15,8 @@ func (s *Server) Load(obj Object) error { return s.LoadAll([]Object{obj}) }
 // LoadAll puts objects into the store as they are written, unlike a create: status, generation, finalizers,
 // deletionTimestamp, creationTimestamp and UID are kept. What is not written is defaulted, the UID included, and the result
 // must be valid. Namespaces that do not exist are made. An owner reference without a uid gets the one of the object it
-// names, in the store or among those that are loaded. The objects belong to the server from then on.
+// names, in the store or among those that are loaded. The objects belong to the server from then on. After an error some of
+// them may be in the store and others not.
 func (s *Server) LoadAll(objects []Object) error {
 	loaded := make([]loading, len(objects))
 	for i, obj := range objects {
@@ -59,16 +60,11 @@ func (s *Server) prepareLoad(obj Object) (loading, error) {
 		return loading{}, err
 	}
 	l := loading{k, stored}
-	if k.gap != "" {
-		s.gap(k.gap)
-	}
+	s.noteUse(k)
 	if k.Namespaced && stored.GetNamespace() == "" {
 		stored.SetNamespace(metav1.NamespaceDefault)
 	}
-	k.dropUnstored(stored)
-	if k.Default != nil {
-		k.Default(stored)
-	}
+	k.receive(stored, -1)
 	if k.PrepareCreate != nil {
 		written := k.shallowCopy(stored)
 		k.PrepareCreate(stored)

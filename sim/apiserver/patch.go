@@ -40,10 +40,7 @@ func (s *Server) patch(req *Request) *Response {
 	if err := checkName(req, obj); err != nil {
 		return failed(err)
 	}
-	k.dropUnstored(obj)
-	if k.Default != nil {
-		k.Default(obj)
-	}
+	k.receive(obj, k.dropped(req.Subresource))
 	return s.replace(req, obj, e)
 }
 
@@ -110,15 +107,18 @@ func recovered(err **statusError) {
 func applyJSON(document []byte, patchType types.PatchType, patch []byte) (patched []byte, statusErr *statusError) {
 	defer recovered(&statusErr)
 	if patchType == types.MergePatchType {
+		if err := kjson.Unmarshal(patch, &map[string]any{}); err != nil {
+			return nil, badRequest("error decoding patch: %v", err)
+		}
 		merged, err := jsonpatch.MergePatch(document, patch)
 		if err != nil {
-			return nil, badRequest("error decoding patch: %v", err)
+			return nil, badRequest("%v", err)
 		}
 		return merged, nil
 	}
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return nil, badRequest("%v", err)
+		return nil, badRequest("error decoding patch: %v", err)
 	}
 	if len(operations) > maxPatchOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
@@ -166,7 +166,7 @@ func mergeStrategic(document, changes map[string]any, schemaOf Object) (merged m
 	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
 		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat:
 		return nil, badRequest("%v", err)
-	case mergepatch.ErrNoListOfLists:
+	case mergepatch.ErrNoListOfLists, mergepatch.ErrPatchContentNotMatchRetainKeys:
 		return nil, unprocessable(err)
 	default:
 		return nil, plain(err.Error())
@@ -174,5 +174,6 @@ func mergeStrategic(document, changes map[string]any, schemaOf Object) (merged m
 }
 
 func unprocessable(err error) *statusError {
-	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	none := schema.GroupResource{}
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", none, "", err.Error(), 0, false)
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +28,39 @@ func TestRandomRequests(t *testing.T) {
 			w.checkReplay()
 			w.checkUnchanged()
 		})
+	}
+}
+
+// TestParallelServers makes servers from one snapshot do the same in parallel: they share objects, so that a write to one
+// of those would show under the race detector, or as a difference.
+func TestParallelServers(t *testing.T) {
+	first := &walk{tester: newTester(t), rand: rand.New(rand.NewPCG(7, 7)), stored: map[Object]string{}}
+	for range 60 {
+		first.step()
+	}
+	snapshot := first.Snapshot()
+	states := make([]string, 4)
+	var group sync.WaitGroup
+	for i := range states {
+		group.Go(func() {
+			w := &walk{tester: newTester(t), rand: rand.New(rand.NewPCG(8, 8))}
+			w.Server = snapshot.NewServer(func() time.Time { return w.time })
+			for range 100 {
+				w.Do(w.request())
+			}
+			for _, k := range w.Kinds().All() {
+				for _, event := range w.Log(k) {
+					states[i] += event.Type.String() + " " + w.without(event.Object) + "\n"
+				}
+			}
+		})
+	}
+	group.Wait()
+	first.checkUnchanged()
+	for i := range states {
+		if states[i] != states[0] {
+			t.Errorf("server %d differs from server 0:\n%s", i, cmp.Diff(states[0], states[i]))
+		}
 	}
 }
 
@@ -71,8 +106,8 @@ func (w *walk) request() *Request {
 	k := w.kind(pick(w, "StatefulSet", "Pod", "ConfigMap", "Widget", "Lease"))
 	req := &Request{
 		Kind: k, Namespace: "default", Name: pick(w, "a", "b"), DryRun: w.rand.IntN(10) == 0,
-		Verb: pick(w, schedule.Get, schedule.List, schedule.Create, schedule.Create, schedule.Update, schedule.Update, schedule.Update,
-			schedule.Patch, schedule.Patch, schedule.Delete),
+		Verb: pick(w, schedule.Get, schedule.List, schedule.Create, schedule.Create, schedule.Update, schedule.Update,
+			schedule.Update, schedule.Patch, schedule.Patch, schedule.Delete),
 	}
 	switch req.Verb {
 	case schedule.Create:
@@ -82,15 +117,18 @@ func (w *walk) request() *Request {
 		req.Subresource = pick(w, "", "", "status")
 	case schedule.Patch:
 		req.PatchType = pick(w, types.MergePatchType, types.JSONPatchType, types.StrategicMergePatchType)
-		req.PatchData = []byte(pick(w, `{"metadata":{"labels":{"x":"1"}}}`, `{"metadata":{"finalizers":null}}`, `{"metadata":{"finalizers":["e.x/f"]}}`,
-			`{"spec":{"replicas":2,"size":4}}`, `[{"op":"remove","path":"/metadata/labels"}]`, `[{"op":"add","path":"/metadata/labels","value":{"y":"2"}}]`,
-			`{"metadata":{"resourceVersion":"3"}}`, `{"data":{"k":"w"}}`, `nonsense`, `null`))
+		req.PatchData = []byte(pick(w,
+			`{"metadata":{"labels":{"x":"1"}}}`, `{"metadata":{"finalizers":null}}`, `{"metadata":{"finalizers":["e.x/f"]}}`,
+			`{"spec":{"replicas":2,"size":4}}`, `{"metadata":{"resourceVersion":"3"}}`, `{"data":{"k":"w"}}`, `nonsense`, `null`,
+			`[{"op":"remove","path":"/metadata/labels"}]`, `[{"op":"add","path":"/metadata/labels","value":{"y":"2"}}]`))
 	case schedule.Delete:
 		if w.rand.IntN(3) == 0 {
 			req.Delete.GracePeriodSeconds = new(int64(w.rand.IntN(3)))
 		}
 		if w.rand.IntN(3) == 0 {
-			req.Delete.PropagationPolicy = new(pick(w, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground))
+			policy := pick(w,
+				metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground)
+			req.Delete.PropagationPolicy = &policy
 		}
 	}
 	return req
@@ -222,9 +260,10 @@ func (w *walk) checkUnchanged() {
 func FuzzPatch(f *testing.F) {
 	for _, patch := range []string{
 		`{"spec":{"replicas":2}}`, `{"metadata":{"labels":null}}`, `[{"op":"replace","path":"/spec/size","value":3}]`,
-		`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"b"}]}}}}`, `{"metadata":null}`, `{"metadata":[]}`, `[]`, `null`, `7`,
-		`{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}`, `[{"op":"copy","from":"/spec","path":"/status"}]`,
-		`{"kind":"Other"}`, `{"metadata":{"name":"b"}}`, `{"status":{"phase":1}}`, `{"metadata":{"creationTimestamp":7,"finalizers":"x"}}`,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"b"}]}}}}`, `{"metadata":null}`, `{"metadata":[]}`,
+		`{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}`, `[]`, `null`, `7`, `{"kind":"Other"}`,
+		`[{"op":"copy","from":"/spec","path":"/status"}]`, `{"metadata":{"name":"b"}}`, `{"status":{"phase":1}}`,
+		`{"metadata":{"creationTimestamp":7,"finalizers":"x"}}`,
 	} {
 		for i := range 6 {
 			f.Add(uint8(i), []byte(patch))
@@ -235,6 +274,7 @@ func FuzzPatch(f *testing.F) {
 		kinds := []Object{newSet("a"), newWidget("a"), newPod("a", "")}
 		stored := test.create(kinds[int(choice)%len(kinds)])
 		want, _ := json.Marshal(stored)
+		checkMerge(t, test.Kinds().Of(stored), stored, patch)
 		patchTypes := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}
 		response := test.Do(&Request{
 			Verb: schedule.Patch, Kind: test.Kinds().Of(stored), Namespace: "default", Name: "a", PatchData: patch,
@@ -247,4 +287,30 @@ func FuzzPatch(f *testing.F) {
 			t.Errorf("code %d, error %v", response.Code, response.Err)
 		}
 	})
+}
+
+// checkMerge checks that the short way to apply a merge patch does what the long way does, where it does anything.
+func checkMerge(t *testing.T, k *Kind, stored Object, patch []byte) {
+	t.Helper()
+	short, ok := k.mergePatched(stored, patch)
+	if !ok {
+		return
+	}
+	before, err := k.Encode(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, statusErr := applyJSON(before, types.MergePatchType, patch)
+	if statusErr != nil {
+		t.Fatalf("only the short way takes the patch: %v", statusErr)
+	}
+	long, err := k.Decode(after)
+	if err != nil {
+		t.Fatalf("only the short way takes the patch: %v", err)
+	}
+	a, _ := json.Marshal(short)
+	b, _ := json.Marshal(long)
+	if string(a) != string(b) {
+		t.Errorf("the short way differs:\nshort %s\nlong  %s", a, b)
+	}
 }

@@ -27,9 +27,10 @@ type Server struct {
 // NewServer returns a server that holds nothing but the namespaces every cluster has.
 func NewServer(kinds *Kinds, now Clock) *Server {
 	s := &Server{kinds: kinds, now: now, revision: 1, gaps: map[string]bool{}}
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		s.addNamespace(name)
-	}
+	s.addNamespace(metav1.NamespaceDefault)
+	s.addNamespace(metav1.NamespaceSystem)
+	s.addNamespace(metav1.NamespacePublic)
+	s.addNamespace(corev1.NamespaceNodeLease)
 	return s
 }
 
@@ -39,9 +40,7 @@ func (s *Server) Kinds() *Kinds { return s.kinds }
 // Do executes a request: it commits what there is to commit and answers. The request's object belongs to the server from
 // then on, the answer's objects to the store.
 func (s *Server) Do(req *Request) *Response {
-	if req.Kind.gap != "" {
-		s.gap(req.Kind.gap)
-	}
+	s.noteUse(req.Kind)
 	if !req.Kind.Namespaced {
 		req.Namespace = ""
 	}
@@ -58,7 +57,7 @@ func (s *Server) Do(req *Request) *Response {
 	case "binding":
 		return s.doBinding(req)
 	default:
-		s.gap(fmt.Sprintf("the subresource %s of %s is not modelled: requests to it are answered with 404", req.Subresource, req.Kind))
+		s.gap(fmt.Sprintf("%s/%s is not modelled: requests to it are answered with 404", req.Kind.Resource, req.Subresource))
 		return failed(noSuchResource())
 	}
 }
@@ -94,6 +93,13 @@ func answer(obj, before Object) *Response {
 // committed is the response to a request that committed the object.
 func (s *Server) committed(obj, before Object, revision int64) *Response {
 	return &Response{Code: http.StatusOK, Object: obj, Revision: revision, Committed: revision, Before: before}
+}
+
+// noteUse remembers the gaps that a kind opens by being used.
+func (s *Server) noteUse(k *Kind) {
+	for _, text := range k.gaps {
+		s.gap(text)
+	}
 }
 
 // gap remembers that something was asked for which is not modelled.

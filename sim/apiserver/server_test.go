@@ -1,12 +1,15 @@
 package apiserver
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,7 +66,8 @@ func change[T any](t *tester, subresource string, stored Object, edit func(*T)) 
 	clone := t.Get(k, stored.GetNamespace(), stored.GetName()).DeepCopyObject().(Object)
 	edit(any(clone).(*T))
 	return t.do(&Request{
-		Verb: schedule.Update, Kind: k, Namespace: clone.GetNamespace(), Name: clone.GetName(), Subresource: subresource, Object: clone,
+		Verb: schedule.Update, Kind: k, Namespace: clone.GetNamespace(), Name: clone.GetName(),
+		Subresource: subresource, Object: clone,
 	})
 }
 
@@ -111,8 +115,9 @@ func TestPodGrace(t *testing.T) {
 	test := newTester(t)
 	pod := test.create(newPod("p", "node1"))
 	marked := test.remove(pod, metav1.DeleteOptions{}).Object
-	if got := marked.GetDeletionTimestamp().Sub(test.time); got != 30*time.Second || *marked.GetDeletionGracePeriodSeconds() != 30 {
-		t.Errorf("a bound pod ends in %v with grace %d, want 30 s", got, *marked.GetDeletionGracePeriodSeconds())
+	end, grace := marked.GetDeletionTimestamp().Sub(test.time), *marked.GetDeletionGracePeriodSeconds()
+	if end != 30*time.Second || grace != 30 {
+		t.Errorf("a bound pod ends in %v with grace %d, want 30 s", end, grace)
 	}
 	test.time = test.time.Add(2 * time.Second)
 	if again := test.remove(pod, metav1.DeleteOptions{}); again.Committed != 0 {
@@ -122,8 +127,11 @@ func TestPodGrace(t *testing.T) {
 		t.Errorf("a longer grace period was committed")
 	}
 	shorter := test.remove(pod, second(10)).Object
-	if got := shorter.GetDeletionTimestamp().Sub(fixedClock()); got != 10*time.Second || shorter.GetGeneration() != marked.GetGeneration() {
-		t.Errorf("shortened to 10 s: ends at +%v, generation %d, want +10 s and %d", got, shorter.GetGeneration(), marked.GetGeneration())
+	if got := shorter.GetDeletionTimestamp().Sub(fixedClock()); got != 10*time.Second {
+		t.Errorf("shortened to 10 s: ends at +%v", got)
+	}
+	if shorter.GetGeneration() != marked.GetGeneration() {
+		t.Errorf("shortening changed the generation to %d", shorter.GetGeneration())
 	}
 	before := test.Revision()
 	gone := test.remove(pod, second(0))
@@ -165,16 +173,22 @@ func TestGeneration(t *testing.T) {
 			return change(test, "", o, func(s *appsv1.StatefulSet) { s.Spec.Replicas = new(int32(7)) })
 		}, 2},
 		{"status of a StatefulSet", newSet("a"), func(t *testing.T, test *tester, o Object) *Response {
-			return change(test, "status", o, func(s *appsv1.StatefulSet) { s.Status.Replicas, s.Spec.Replicas = 1, new(int32(9)) })
+			return change(test, "status", o, func(s *appsv1.StatefulSet) {
+				s.Status.Replicas, s.Spec.Replicas = 1, new(int32(9))
+			})
 		}, 1},
 		{"data of a ConfigMap", newConfig("a"), func(t *testing.T, test *tester, o Object) *Response {
 			return change(test, "", o, func(c *corev1.ConfigMap) { c.Data["k"] = "w" })
 		}, 0},
 		{"metadata of a custom resource", newWidget("a"), func(t *testing.T, test *tester, o Object) *Response {
-			return change(test, "", o, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"x": "y"}) })
+			return change(test, "", o, func(u *unstructured.Unstructured) {
+				u.SetAnnotations(map[string]string{"x": "y"})
+			})
 		}, 1},
 		{"another field of a custom resource", newWidget("a"), func(t *testing.T, test *tester, o Object) *Response {
-			return change(test, "", o, func(u *unstructured.Unstructured) { u.Object["spec"].(map[string]any)["size"] = int64(2) })
+			return change(test, "", o, func(u *unstructured.Unstructured) {
+				u.Object["spec"].(map[string]any)["size"] = int64(2)
+			})
 		}, 2},
 	}
 	for _, tt := range tests {
@@ -182,7 +196,7 @@ func TestGeneration(t *testing.T) {
 			test := newTester(t)
 			response := tt.edit(t, test, test.create(tt.obj))
 			if response.Committed == 0 || response.Object.GetGeneration() != tt.want {
-				t.Errorf("generation %d, committed at %d, want generation %d", response.Object.GetGeneration(), response.Committed, tt.want)
+				t.Errorf("generation %d, want %d; committed at %d", response.Object.GetGeneration(), tt.want, response.Committed)
 			}
 		})
 	}
@@ -364,12 +378,15 @@ func TestLoad(t *testing.T) {
 	owner.Status.Replicas = 2
 	child := newPod("web-0", "node1")
 	child.Namespace = "apps"
-	child.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", Controller: new(true)}}
+	child.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", Controller: new(true)},
+	}
 	if err := test.LoadAll([]Object{child, owner}); err != nil {
 		t.Fatal(err)
 	}
 	got := test.Get(test.kind("StatefulSet"), "apps", "web").(*appsv1.StatefulSet)
-	if got.UID != "written" || got.Generation != 7 || got.Status.Replicas != 2 || !got.CreationTimestamp.Equal(&created) || got.DeletionTimestamp == nil {
+	if got.UID != "written" || got.Generation != 7 || got.Status.Replicas != 2 || !got.CreationTimestamp.Equal(&created) ||
+		got.DeletionTimestamp == nil {
 		t.Errorf("not kept as written: %+v", got.ObjectMeta)
 	}
 	if *got.Spec.RevisionHistoryLimit != 10 {
@@ -420,6 +437,7 @@ func TestNamespaces(t *testing.T) {
 
 func TestGaps(t *testing.T) {
 	test := newTester(t)
+	test.Server = NewServer(loadKinds(V136), fixedClock)
 	if gaps := test.Gaps(); len(gaps) != 0 {
 		t.Errorf("a new server has gaps: %q", gaps)
 	}
@@ -428,7 +446,9 @@ func TestGaps(t *testing.T) {
 		t.Fatalf("an unknown kind: %v, %v", k, err)
 	}
 	test.Do(&Request{Verb: schedule.List, Kind: k})
-	test.Do(&Request{Verb: schedule.Patch, Kind: test.kind("ConfigMap"), Namespace: "default", Name: "a", PatchType: types.ApplyPatchType})
+	test.Do(&Request{
+		Verb: schedule.Patch, Kind: test.kind("ConfigMap"), Namespace: "default", Name: "a", PatchType: types.ApplyPatchType,
+	})
 	gaps := strings.Join(test.Gaps(), "\n")
 	if !strings.Contains(gaps, "Policy.x.example.com") || !strings.Contains(gaps, "server-side apply") {
 		t.Errorf("gaps: %s", gaps)
@@ -454,5 +474,89 @@ func TestSnapshot(t *testing.T) {
 	}
 	if a.Get(k, "default", "b") == b.Get(k, "default", "b") {
 		t.Error("two servers share what each made")
+	}
+}
+
+// TestWire checks that what is stored is what a reader on the other side of the wire would decode.
+func TestWire(t *testing.T) {
+	test := newTester(t)
+	local := time.Date(2030, 5, 6, 7, 8, 9, 123456789, time.FixedZone("elsewhere", 3600))
+	pod := newPod("p", "")
+	pod.Labels, pod.Spec.NodeSelector, pod.Spec.Containers[0].Env = map[string]string{}, map[string]string{}, []corev1.EnvVar{}
+	stored := test.create(pod)
+	response := change(test, "status", stored, func(p *corev1.Pod) {
+		p.Status.StartTime = &metav1.Time{Time: local}
+		p.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(local)},
+		}
+		p.Status.PodIPs = []corev1.PodIP{}
+	})
+	data, err := json.Marshal(response.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded := &corev1.Pod{}
+	if err := json.Unmarshal(data, decoded); err != nil {
+		t.Fatal(err)
+	}
+	got := response.Object.(*corev1.Pod)
+	if diff := cmp.Diff(decoded, got); diff != "" {
+		t.Errorf("a reader would decode something else (-decoded +stored):\n%s", diff)
+	}
+	if got.Labels != nil || got.Spec.NodeSelector != nil || got.Spec.Containers[0].Env != nil || got.Status.PodIPs != nil {
+		t.Errorf("empty lists or maps were kept: %+v", got)
+	}
+	if got.Status.StartTime.Location() != time.UTC || got.Status.StartTime.Nanosecond() != 0 {
+		t.Errorf("start time %v, want whole seconds in UTC", got.Status.StartTime)
+	}
+}
+
+func TestScalePatch(t *testing.T) {
+	test := newTester(t)
+	test.create(newSet("web"))
+	response := test.do(&Request{
+		Verb: schedule.Patch, Kind: test.kind("StatefulSet"), Namespace: "default", Name: "web", Subresource: "scale",
+		PatchType: types.MergePatchType, PatchData: []byte(`{"spec":{"replicas":4}}`),
+	})
+	set := test.Get(test.kind("StatefulSet"), "default", "web").(*appsv1.StatefulSet)
+	if *set.Spec.Replicas != 4 || set.Generation != 2 || response.Object.(*autoscalingv1.Scale).Spec.Replicas != 4 {
+		t.Errorf("%d replicas, generation %d, answered %+v", *set.Spec.Replicas, set.Generation, response.Object)
+	}
+}
+
+func TestPropagation(t *testing.T) {
+	policy := func(p metav1.DeletionPropagation) metav1.DeleteOptions {
+		return metav1.DeleteOptions{PropagationPolicy: &p}
+	}
+	foreground := policy(metav1.DeletePropagationForeground)
+	tests := []struct {
+		name   string
+		first  metav1.DeleteOptions
+		second *metav1.DeleteOptions
+		want   string
+	}{
+		{"foreground", foreground, nil, "foregroundDeletion"},
+		{"orphan", policy(metav1.DeletePropagationOrphan), nil, "orphan"},
+		{"orphanDependents", metav1.DeleteOptions{OrphanDependents: new(true)}, nil, "orphan"},
+		{"foreground, then orphan", foreground, new(policy(metav1.DeletePropagationOrphan)), "orphan"},
+		{"foreground, then nothing", foreground, &metav1.DeleteOptions{}, "foregroundDeletion"},
+		{"foreground, then background", foreground, new(policy(metav1.DeletePropagationBackground)), "gone"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			test := newTester(t)
+			set := test.create(newSet("web"))
+			test.remove(set, tt.first)
+			if tt.second != nil {
+				test.remove(set, *tt.second)
+			}
+			got := "gone"
+			if left := test.Get(test.kind("StatefulSet"), "default", "web"); left != nil {
+				got = strings.Join(left.GetFinalizers(), " ")
+			}
+			if got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
 	}
 }

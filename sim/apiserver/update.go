@@ -215,18 +215,6 @@ func keepRawSystemFields(to, from map[string]any) {
 	keep("deletionGracePeriodSeconds", false)
 }
 
-// dropUnstored removes the metadata that is not modelled.
-func (k *Kind) dropUnstored(obj Object) {
-	if k.Custom() {
-		m := rawMeta(obj)
-		delete(m, "managedFields")
-		delete(m, "selfLink")
-		return
-	}
-	m := objectMeta(obj)
-	m.ManagedFields, m.SelfLink = nil, ""
-}
-
 // deletesDuringUpdate reports whether the update took the last finalizer of an object that was waiting for nothing else;
 // ShouldDeleteDuringUpdate of store.go. The change itself is then never stored.
 func deletesDuringUpdate(obj, stored Object) bool {

@@ -261,21 +261,46 @@ func quantity(s string) *resource.Quantity {
 	return &q
 }
 
-func TestValues(t *testing.T) {
+// values is a pair of values, and what is to be found of them.
+type values struct {
+	name     string
+	a, b     any
+	equal    bool
+	sameHash bool
+}
+
+func checkValues(t *testing.T, tests []values) {
+	t.Helper()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := canon.Equal(test.a, test.b); got != test.equal {
+				t.Errorf("Equal is %v", got)
+			}
+			if got := canon.Equal(test.b, test.a); got != test.equal {
+				t.Errorf("Equal is %v the other way round", got)
+			}
+			if got := canon.Hash(test.a) == canon.Hash(test.b); got != test.sameHash {
+				t.Errorf("hashes are the same: %v", got)
+			}
+		})
+	}
+}
+
+func TestTypedValues(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 600_700_800, time.UTC)
 	big := quantity("1")
 	big.ToDec()
-	type object = map[string]any
-	tests := []struct {
-		name     string
-		a, b     any
-		equal    bool
-		sameHash bool
-	}{
+	node := &corev1.Node{}
+	encoded := &runtime.RawExtension{Raw: []byte(encode(t, node))}
+	checkValues(t, []values{
 		{"nil", nil, nil, true, true},
-		{"nil and typed nil", nil, (*corev1.Pod)(nil), false, true},
+		{"nil and typed nil", nil, (*corev1.Pod)(nil), true, true},
+		{"typed nil and nil", (*corev1.Pod)(nil), (*corev1.Pod)(nil), true, true},
+		{"numbers by themselves", int64(1), 1.0, true, true},
+		{"lists by themselves", []any{"a"}, []any{"b"}, false, false},
+		{"typed lists by themselves", []string{"a"}, []string{"a"}, true, true},
 		{"other types", &corev1.Pod{}, &corev1.Service{}, false, true},
-		{"typed and unstructured", &corev1.Pod{}, object{}, false, false},
+		{"typed and unstructured", &corev1.Pod{}, map[string]any{}, false, false},
 		{"part of an object", &corev1.PodSpec{NodeName: "a"}, &corev1.PodSpec{NodeName: "b"}, false, false},
 		{"labels nil and empty", &map[string]string{}, new(map[string]string), true, true},
 		{"required list nil and empty", &corev1.PodSpec{Containers: []corev1.Container{}}, &corev1.PodSpec{}, false, true},
@@ -297,7 +322,13 @@ func TestValues(t *testing.T) {
 		{"other quantities", quantity("1n"), quantity("2n"), false, false},
 		{"raw JSON", &runtime.RawExtension{Raw: []byte(`{"a": 1}`)}, &runtime.RawExtension{Raw: []byte(`{"a":1}`)}, true, true},
 		{"no raw JSON", &runtime.RawExtension{Raw: []byte(`null`)}, &runtime.RawExtension{}, true, true},
-		{"raw object", &runtime.RawExtension{Object: &corev1.Node{}}, &runtime.RawExtension{Raw: []byte(encode(t, &corev1.Node{}))}, true, true},
+		{"raw object", &runtime.RawExtension{Object: node}, encoded, true, true},
+	})
+}
+
+func TestTreeValues(t *testing.T) {
+	type object = map[string]any
+	checkValues(t, []values{
 		{"unstructured and its tree", &unstructured.Unstructured{Object: object{"a": "b"}}, object{"a": "b"}, true, true},
 		{"int and float", object{"a": int64(3)}, object{"a": 3.0}, true, true},
 		{"float with a fraction", object{"a": int64(3)}, object{"a": 3.5}, false, false},
@@ -308,26 +339,14 @@ func TestValues(t *testing.T) {
 		{"null and nil map", object{"a": nil}, object{"a": object(nil)}, true, true},
 		{"empty and nil map", object{"a": object{}}, object{"a": object(nil)}, false, false},
 		{"lists", object{"a": []any{"x", "y"}}, object{"a": []any{"y", "x"}}, false, false},
-		{"unstructured revision", object{"metadata": object{"resourceVersion": "1"}}, object{"metadata": object{"resourceVersion": "2"}}, false, true},
+		{"unstructured revision", object{"metadata": object{"resourceVersion": "1"}},
+			object{"metadata": object{"resourceVersion": "2"}}, false, true},
 		{"spec revision", object{"spec": object{"resourceVersion": "1"}}, object{"spec": object{"resourceVersion": "2"}}, false, false},
 		{"unstructured time", object{"t": "2030-01-02T03:04:05Z"}, object{"t": "2031-01-02T03:04:05.25+01:00"}, false, true},
 		{"time or not", object{"t": "2030-01-02T03:04:05Z"}, object{"t": "2030-01-02T03:04:05 o'clock"}, false, false},
 		{"time in an annotation", object{"metadata": object{"annotations": object{"t": "2030-01-02T03:04:05Z"}}},
 			object{"metadata": object{"annotations": object{"t": "2031-01-02T03:04:05Z"}}}, false, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if got := canon.Equal(test.a, test.b); got != test.equal {
-				t.Errorf("Equal is %v", got)
-			}
-			if got := canon.Equal(test.b, test.a); got != test.equal {
-				t.Errorf("Equal is %v the other way round", got)
-			}
-			if got := canon.Hash(test.a) == canon.Hash(test.b); got != test.sameHash {
-				t.Errorf("hashes are the same: %v", got)
-			}
-		})
-	}
+	})
 }
 
 func negativeZero() float64 { zero := 0.0; return -zero }
@@ -486,4 +505,11 @@ func BenchmarkHash(b *testing.B) {
 			}
 		})
 	}
+}
+
+func Example() {
+	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", ResourceVersion: "7", Labels: map[string]string{}}}
+	after := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", ResourceVersion: "9"}}
+	fmt.Println(canon.Equal(&before.Labels, &after.Labels), canon.Equal(before, after), canon.Hash(before) == canon.Hash(after))
+	// Output: true false true
 }

@@ -28,18 +28,16 @@ import (
 func Equal(a, b any) bool {
 	a, b = unwrap(a), unwrap(b)
 	if left, ok := a.(map[string]any); ok {
-		right, ok := b.(map[string]any)
-		return ok && treesEqual(left, right)
-	}
-	if a == nil || b == nil {
-		return a == nil && b == nil
+		if right, ok := b.(map[string]any); ok {
+			return treesEqual(left, right)
+		}
 	}
 	t := reflect.TypeOf(a)
-	if t != reflect.TypeOf(b) {
-		return false
-	}
-	if t.Kind() != reflect.Pointer {
+	if t == nil || t.Kind() != reflect.Pointer {
 		return valuesEqual(a, b)
+	}
+	if t != reflect.TypeOf(b) {
+		return isNull(a) && isNull(b)
 	}
 	x, y := reflect.ValueOf(a).UnsafePointer(), reflect.ValueOf(b).UnsafePointer()
 	if x == y || x == nil || y == nil {

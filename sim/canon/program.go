@@ -179,7 +179,8 @@ func (c *compiler) fields(p *program, s slot) {
 		if !f.IsExported() && !f.Anonymous || name == "-" && options == "" {
 			continue
 		}
-		sub := slot{typ: f.Type, offset: s.offset + f.Offset, unhashed: s.unhashed || name == "resourceVersion" || name == "managedFields"}
+		volatile := name == "resourceVersion" || name == "managedFields"
+		sub := slot{typ: f.Type, offset: s.offset + f.Offset, unhashed: s.unhashed || volatile}
 		for option := range strings.SplitSeq(options, ",") {
 			sub.omitEmpty = sub.omitEmpty || option == "omitempty"
 			sub.omitZero = sub.omitZero || option == "omitzero"

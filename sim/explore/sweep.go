@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,35 +34,66 @@ func (x *explorer) sweep(ctx context.Context) error {
 	return nil
 }
 
-// reorders returns the constraints that turn round one pair of conflicting steps of a run: those that do not follow from
-// each other, in order of how decisive they usually are. The later step must come within the bound on holds: until then
-// the earlier one is held.
+// reorder is a pair of conflicting steps of a run, by their records: first is to wait for second.
+type reorder struct{ first, second, weight int }
+
+// The weights of reorders: those that are usually the most decisive are executed first.
+const (
+	lockLost     = iota // a write with an optimistic lock waits for another write: it will be refused
+	lockLostLate        // the same, where the default run had the other write follow from it
+	plainReorder
+	lateReorder
+)
+
+// reorders returns the constraints that turn round one pair of conflicting steps of a run. The later step must come within
+// the bound on holds: until then the earlier one is held.
+//
+// A pair whose steps follow from each other cannot be turned round, with one exception. What an event waits for is a name,
+// "kcm Update StatefulSet/status default/web #2", and if the operator is slow to make its call, another cause may bring the
+// event of that name about: time that passes, as when a pod is gone at last. So for each request of an operator the next
+// write of each name is tried, whatever it followed from in the default run; if it does not come, the order is unmatched.
 func reorders(h *history.History, bound time.Duration) []schedule.Constraint {
-	type pair struct{ first, second, weight int }
-	var pairs []pair
+	var pairs []reorder
 	before := happensBefore(h)
-	for j := h.ScriptBegins; j < len(h.Records); j++ {
-		for i := h.ScriptBegins; i < j; i++ {
-			first, second := &h.Records[i], &h.Records[j]
-			if first.Thread == second.Thread || !conflict(first, second) || before.has(i, j) ||
-				second.At-first.At > bound {
+	for i := h.ScriptBegins; i < len(h.Records); i++ {
+		first := &h.Records[i]
+		tried := map[schedule.Event]bool{}
+		for j := i + 1; j < len(h.Records); j++ {
+			second := &h.Records[j]
+			if first.Thread == second.Thread || !conflict(first, second) {
 				continue
 			}
-			weight := 1
-			if first.Event.Verb.IsWrite() && first.Carried != 0 {
-				weight = 0 // a write with an optimistic lock loses it
+			name := second.Event
+			name.Occurrence = 0
+			next := first.Event.Incarnation > 0 && second.Committed != 0 && !tried[name]
+			tried[name] = true
+			follows := before.has(i, j)
+			if follows && !next || !follows && second.At-first.At > bound {
+				continue
 			}
-			pairs = append(pairs, pair{i, j, weight})
+			pairs = append(pairs, reorder{i, j, weigh(first, second, follows)})
 		}
 	}
-	slices.SortStableFunc(pairs, func(a, b pair) int {
-		return cmp.Or(a.weight-b.weight, a.first-b.first, a.second-b.second)
-	})
+	slices.SortStableFunc(pairs, func(a, b reorder) int { return a.weight - b.weight })
 	constraints := make([]schedule.Constraint, len(pairs))
 	for n, p := range pairs {
 		constraints[n] = schedule.Constraint{Event: h.Records[p.first].Event, Waits: h.Records[p.second].Event}
 	}
 	return constraints
+}
+
+func weigh(first, second *history.Record, follows bool) int {
+	locked := first.Event.Verb.IsWrite() && first.Carried != 0 && second.Committed != 0
+	switch {
+	case locked && !follows:
+		return lockLost
+	case locked:
+		return lockLostLate
+	case !follows:
+		return plainReorder
+	default:
+		return lateReorder
+	}
 }
 
 // conflict reports whether the order of two steps of different threads can matter: one of two requests for the same

@@ -63,16 +63,18 @@ type randomWalk struct {
 
 // The odds of a random walk.
 const (
-	stayOdds  = 3  // one in so many choices is free; the others take what the default order would
-	delayOdds = 24 // one in so many requests is late
+	freeOdds  = 3  // one in so many choices is free; the others take what the default order would
+	writeOdds = 8  // one in so many writes is late
+	readOdds  = 40 // one in so many reads is late
 )
 
-// maxDelay bounds how late a request of a random walk is: more than the operators' usual poll intervals.
-const maxDelay = 40 * time.Second
+// delays is the number of lengths a delay may have: a millisecond doubled up to so many times, about a minute, which is
+// more than the usual intervals of polls and grace periods.
+const delays = 17
 
 // Choose implements sim.Strategy.
 func (w *randomWalk) Choose(enabled []sim.Choice) int {
-	if w.choose.Below(stayOdds) != 0 {
+	if w.choose.Below(freeOdds) != 0 {
 		return 0
 	}
 	return w.choose.Below(len(enabled))
@@ -86,12 +88,14 @@ func (w *randomWalk) Delay(event schedule.Event) time.Duration {
 		stream = NewStream(w.seed, "walk/delay/"+event.String())
 		w.delays[event] = stream
 	}
-	if stream.Below(delayOdds) != 0 {
+	odds := readOdds
+	if event.Verb.IsWrite() {
+		odds = writeOdds
+	}
+	if stream.Below(odds) != 0 {
 		return 0
 	}
-	// Short delays and long ones alike: the exponent is uniform.
-	longest := time.Millisecond << stream.Below(16)
-	return min(longest, maxDelay)
+	return time.Millisecond << stream.Below(delays)
 }
 
 // Permute implements sim.Strategy.

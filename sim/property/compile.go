@@ -325,7 +325,8 @@ var undefinedField = regexp.MustCompile(`^undefined field '(.+)'$`)
 func (c *compiler) issues(i int, issues *cel.Issues) {
 	errors := slices.Clone(issues.Errors())
 	slices.SortStableFunc(errors, func(a, b *cel.Error) int {
-		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
+		return cmp.Or(
+			cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
 	})
 	for _, e := range errors {
 		message := e.Message

@@ -19,7 +19,8 @@ func FuzzCompile(f *testing.F) {
 		`sts.metadata.labels.map(k, v, k + v) == [] && any.x[?1].orValue(dyn(2)) == 3u`,
 		`request.object == null || response.code in [200, 409]`,
 		`has(sts.spec.replica)`, `sts.spec.containers[-1] == b"\xff"`, "\n\n  nope", `sts ==`, ``, "\x00", `true ? false : sts`,
-		`[1].exists(sts, pods.exists(pods, pods == sts))`, `{"a": sts}["a"].spec == any`, `optional.of(sts).?spec.?replicas.value() == 1`,
+		`[1].exists(sts, pods.exists(pods, pods == sts))`, `{"a": sts}["a"].spec == any`,
+		`optional.of(sts).?spec.?replicas.value() == 1`,
 	} {
 		f.Add(rule)
 	}

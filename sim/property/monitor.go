@@ -296,7 +296,8 @@ func explain(err error) string {
 	if identifier.MatchString(key) {
 		read = ".?" + key
 	}
-	return fmt.Sprintf("%s: it is absent there; test it with has() or != null, or read it with %s.orValue(…)", text, read)
+	return fmt.Sprintf("%s: it is absent there; test it with has() or != null, or read it with %s.orValue(…)",
+		text, read)
 }
 
 // current appends what the variables that a rule reads are bound to.

@@ -189,6 +189,13 @@ var canaries = []struct {
 		s.scale("web", 3)
 		s.terminal()
 	}, "Held evaluations=2 at=6m0s"},
+	{"Eventually/holds on while things change", eventuallyThree, one, func(s *story) {
+		s.settled()
+		s.scale("web", 3)
+		s.now += 10 * time.Minute
+		s.scale("web", 3)
+		s.terminal()
+	}, "Held evaluations=3 at=2m0s"},
 	{"Eventually/settled later", eventuallyThree, one, func(s *story) {
 		s.settled()
 		s.now += 10 * time.Minute
@@ -372,9 +379,12 @@ func TestValues(t *testing.T) {
 			`sts.metadata.labels["app"]="web"|sts.metadata.labels["none"]=absent`},
 		{`sts.metadata.__namespace__ == "x"`, `sts.metadata.namespace="default"`},
 		{`sts.spec.template.spec.containers[0].name == "x"`, `sts.spec.template.spec.containers[0].name="db"`},
+		{`sts.metadata.?uid.hasValue() && sts.spec.replicas > 1`,
+			`sts.metadata.uid="7c6f5d1a-0000-4000-8000-000000000001"|sts.spec.replicas=1`},
 		{`sets.size() == 7`, `sets=[StatefulSet default/db, StatefulSet default/web]`},
 		{`sets.all(s, s.spec.replicas == sts.status.replicas)`,
-			`sets=[StatefulSet default/db, StatefulSet default/web]|sets[0].spec.replicas=5|sets[1].spec.replicas=1|sts.status.replicas=0`},
+			`sets=[StatefulSet default/db, StatefulSet default/web]|sets[0].spec.replicas=5|sets[1].spec.replicas=1|` +
+				`sts.status.replicas=0`},
 		{`sets.filter(s, s.metadata.name != "x").exists(s, s.spec.replicas == 7)`,
 			`sets=[StatefulSet default/db, StatefulSet default/web]|sets[0].metadata.name="db"|sets[1].metadata.name="web"|` +
 				`sets[0].spec.replicas=5|sets[1].spec.replicas=1`},
@@ -389,7 +399,8 @@ func TestValues(t *testing.T) {
 				`[{"livenessProbe": {"httpGet": {"port": 8123}}, "name": "db", "ports": [{"containerPort": 9000}], ` +
 				`"resources": {"limits": {"memory": "2Gi"}}}]|` +
 				`sets[0].spec.template.spec.containers[0].name="db"|sets[1].spec.template.spec.containers[0].name="db"`},
-		{`sts.metadata.labels[?sts.metadata.name].orValue("") == "x"`, `sts.metadata.labels={"app": "web", "tier": "db"}|sts.metadata.name="web"`},
+		{`sts.metadata.labels[?sts.metadata.name].orValue("") == "x"`,
+			`sts.metadata.labels={"app": "web", "tier": "db"}|sts.metadata.name="web"`},
 		{`sts.metadata.labels.exists(k, k == "x")`, `sts.metadata.labels={"app": "web", "tier": "db"}`},
 		{`[1, 2].exists(sts, sts == 3)`, ``},
 		{`[sts.spec.replicas].exists(x, x == 3) || {"a": old.spec.replicas}["a"] == 7`, `sts.spec.replicas=1|old.spec.replicas=1`},
@@ -443,7 +454,8 @@ func TestSignature(t *testing.T) {
 		{"sorted, broken only", []property.Verdict{
 			broken("q", property.Value{Path: "sts", Value: "absent"}),
 			{Property: &property.Definition{Name: "i"}, Status: property.Invalid},
-			broken("p", property.Value{Path: "sts.spec.replicas", Value: "0"}, property.Value{Path: "chi.status.status", Value: `"Completed"`}),
+			broken("p", property.Value{Path: "sts.spec.replicas", Value: "0"},
+				property.Value{Path: "chi.status.status", Value: `"Completed"`}),
 		}, `p{sts.spec.replicas=0, chi.status.status="Completed"}; q{sts=absent}`},
 		{"canonical", []property.Verdict{broken("p",
 			property.Value{Path: "a.metadata.uid", Value: uid2},

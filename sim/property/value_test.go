@@ -21,6 +21,7 @@ func statefulSet(name string, replicas int32) *appsv1.StatefulSet {
 			Name: name, Namespace: "default", UID: "7c6f5d1a-0000-4000-8000-000000000001", ResourceVersion: "7", Generation: 2,
 			CreationTimestamp: metav1.Date(2031, 1, 1, 12, 0, 0, 0, time.UTC),
 			Labels:            map[string]string{"app": name, "tier": "db"},
+			Annotations:       map[string]string{},
 			OwnerReferences:   []metav1.OwnerReference{{Kind: "ClickHouseInstallation", Name: "a", UID: "u-1"}},
 		},
 		Spec: appsv1.StatefulSetSpec{

@@ -62,7 +62,7 @@ func ValidateNamespace(namespace, _ *corev1.Namespace, _ string) field.ErrorList
 
 // ValidateNamespaceStatus checks a status write: a namespace is terminating exactly if it is being deleted.
 func ValidateNamespaceStatus(namespace, _ *corev1.Namespace, _ string) field.ErrorList {
-	at, phase := field.NewPath("status", "phase"), namespace.Status.Phase
+	at, phase := field.NewPath("status", "Phase"), namespace.Status.Phase // the capital is Kubernetes' own
 	switch deleted := namespace.DeletionTimestamp != nil; {
 	case !deleted && phase != corev1.NamespaceActive:
 		return field.ErrorList{field.Invalid(at, phase, "may only be 'Active' if `deletionTimestamp` is empty")}

@@ -20,7 +20,11 @@ const immutableText = "field is immutable when `immutable` is set"
 
 // ValidateConfigMap checks a new ConfigMap or an update; pkg/apis/core/validation/validation.go.
 func ValidateConfigMap(config, old *corev1.ConfigMap, _ string) field.ErrorList {
-	errs := validateConfigData(config)
+	same := old != nil && canon.Equal(&config.Data, &old.Data) && canon.Equal(&config.BinaryData, &old.BinaryData)
+	var errs field.ErrorList
+	if !same {
+		errs = validateConfigData(config)
+	}
 	if old == nil || old.Immutable == nil || !*old.Immutable {
 		return errs
 	}

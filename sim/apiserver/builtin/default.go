@@ -41,12 +41,17 @@ func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy, version s
 	if rolling == nil {
 		return
 	}
-	if strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+	rollingType := strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType
+	if rollingType {
 		fillPointer(&rolling.Partition, 0)
-		fillPointer(&rolling.MaxUnavailable, intstr.FromInt32(1))
 	}
-	if !since(version, 37) {
-		rolling.MaxUnavailable = nil
+	switch { // writes only where something changes: the strategy may be shared with a stored object
+	case !since(version, 37):
+		if rolling.MaxUnavailable != nil {
+			rolling.MaxUnavailable = nil
+		}
+	case rollingType:
+		fillPointer(&rolling.MaxUnavailable, intstr.FromInt32(1))
 	}
 }
 

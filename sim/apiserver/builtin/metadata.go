@@ -71,22 +71,20 @@ func withoutRepeats(errs field.ErrorList) field.ErrorList {
 // reference and calls what is missing required.
 func inWordsOf(version string, errs field.ErrorList, meta metav1.Object) field.ErrorList {
 	const owners = "metadata.ownerReferences"
-	if !since(version, 37) || !slices.ContainsFunc(errs, func(err *field.Error) bool { return strings.HasPrefix(err.Field, owners+".") }) {
+	ofOwner := func(err *field.Error) bool { return strings.HasPrefix(err.Field, owners+".") }
+	if !since(version, 37) || !slices.ContainsFunc(errs, ofOwner) {
 		return errs
 	}
-	var kept field.ErrorList
-	for _, err := range errs {
-		if !strings.HasPrefix(err.Field, owners+".") {
-			kept = append(kept, err)
-		}
-	}
+	kept := slices.DeleteFunc(errs, ofOwner)
 	for i, owner := range meta.GetOwnerReferences() {
 		at := fmt.Sprintf("%s[%d]", owners, i)
 		_, version, versioned := strings.Cut(owner.APIVersion, "/")
 		if owner.APIVersion == "" || versioned && version == "" {
 			kept = append(kept, field.Invalid(field.NewPath(at, "apiVersion"), owner.APIVersion, "version must not be empty"))
 		}
-		for _, required := range []struct{ name, value string }{{"kind", owner.Kind}, {"name", owner.Name}, {"uid", string(owner.UID)}} {
+		for _, required := range []struct{ name, value string }{
+			{"kind", owner.Kind}, {"name", owner.Name}, {"uid", string(owner.UID)},
+		} {
 			if required.value == "" {
 				kept = append(kept, field.Required(field.NewPath(at, required.name), "must not be empty"))
 			}

@@ -113,7 +113,8 @@ func validateVolumeSource(source *corev1.VolumeSource, at *field.Path) field.Err
 	require(source.ConfigMap != nil && source.ConfigMap.Name == "", "configMap", "name")
 	require(source.Secret != nil && source.Secret.SecretName == "", "secret", "secretName")
 	require(source.HostPath != nil && source.HostPath.Path == "", "hostPath", "path")
-	require(source.PersistentVolumeClaim != nil && source.PersistentVolumeClaim.ClaimName == "", "persistentVolumeClaim", "claimName")
+	claim := source.PersistentVolumeClaim
+	require(claim != nil && claim.ClaimName == "", "persistentVolumeClaim", "claimName")
 	require(source.CSI != nil && source.CSI.Driver == "", "csi", "driver")
 	return errs
 }
@@ -157,7 +158,9 @@ func validateContainer(c *corev1.Container, volumes map[string]bool, at *field.P
 		name  string
 		probe *corev1.Probe
 		once  bool // the container has to succeed a single time
-	}{{"livenessProbe", c.LivenessProbe, true}, {"readinessProbe", c.ReadinessProbe, false}, {"startupProbe", c.StartupProbe, true}} {
+	}{
+		{"livenessProbe", c.LivenessProbe, true}, {"readinessProbe", c.ReadinessProbe, false}, {"startupProbe", c.StartupProbe, true},
+	} {
 		if probe.probe != nil {
 			errs = append(errs, validateProbe(probe.probe, probe.once, at.Child(probe.name))...)
 		}

@@ -18,7 +18,10 @@ func validatePodUpdate(pod, old *corev1.Pod, root *field.Path) field.ErrorList {
 	for _, group := range []struct {
 		name     string
 		new, old []corev1.Container
-	}{{"containers", pod.Spec.Containers, old.Spec.Containers}, {"initContainers", pod.Spec.InitContainers, old.Spec.InitContainers}} {
+	}{
+		{"containers", pod.Spec.Containers, old.Spec.Containers},
+		{"initContainers", pod.Spec.InitContainers, old.Spec.InitContainers},
+	} {
 		if len(group.new) != len(group.old) {
 			return append(errs, field.Forbidden(root.Child(group.name), "pod updates may not add or remove containers"))
 		}

@@ -198,7 +198,9 @@ func ValidateStatefulSetStatus(set, old *appsv1.StatefulSet, _ string) field.Err
 	}
 	var errs field.ErrorList
 	for _, c := range counts {
-		errs = append(errs, notNegative(&c.count, root.Child(c.name))...)
+		if c.count < 0 { // a path costs more than the check, and status writes are frequent
+			errs = append(errs, notNegative(&c.count, root.Child(c.name))...)
+		}
 	}
 	errs = append(errs, notNegative(&status.ObservedGeneration, root.Child("observedGeneration"))...)
 	errs = append(errs, notNegative(status.CollisionCount, root.Child("collisionCount"))...)

@@ -1,0 +1,57 @@
+package crd
+
+import "k8s.io/apimachinery/pkg/runtime"
+
+// node is what defaulting needs of a schema.
+type node struct {
+	nullable   bool
+	value      any // the default; nil if there is none
+	properties map[string]*node
+	defaulted  []string // the properties that have a default
+	additional *node
+	items      *node
+}
+
+// child returns the schema of a property, nil if there is none.
+func (n *node) child(name string) *node {
+	if child, ok := n.properties[name]; ok {
+		return child
+	}
+	return n.additional
+}
+
+// fill adds the defaults below a value, in place. A null that is not allowed gives way to the default, and is dropped from
+// an object if there is none; pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go in k8s.io/apiextensions-apiserver.
+func (n *node) fill(value any) {
+	if n == nil {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range n.defaulted {
+			if _, ok := value[name]; !ok {
+				value[name] = runtime.DeepCopyJSONValue(n.properties[name].value)
+			}
+		}
+		for name, v := range value {
+			child := n.child(name)
+			if v == nil && child != nil && !child.nullable {
+				if child.value == nil {
+					delete(value, name)
+					continue
+				}
+				v = runtime.DeepCopyJSONValue(child.value)
+				value[name] = v
+			}
+			child.fill(v)
+		}
+	case []any:
+		for i, v := range value {
+			if v == nil && n.items != nil && !n.items.nullable {
+				v = runtime.DeepCopyJSONValue(n.items.value)
+				value[i] = v
+			}
+			n.items.fill(v)
+		}
+	}
+}

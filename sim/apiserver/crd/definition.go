@@ -1,0 +1,176 @@
+package crd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+)
+
+// Definition is what a CustomResourceDefinition says of its kind, in the version that is stored. It is not changed after
+// Load, and may be used by several goroutines at once.
+type Definition struct {
+	schema.GroupVersionKind
+	Plural     string
+	Singular   string
+	ShortNames []string
+	Namespaced bool
+	HasStatus  bool
+	// Scale says where the scale subresource finds its values; nil if there is no such subresource.
+	Scale *apiextensionsv1.CustomResourceSubresourceScale
+	// SelectableFields are the JSON paths (".spec.color") that field selectors may use.
+	SelectableFields []string
+
+	structural *structural.Structural
+	openAPI    *spec.Schema
+	defaults   *node
+	embedded   bool // objects hold other objects, whose metadata is checked too
+	unique     bool // there are lists that may hold nothing twice
+	whole      *validate.SchemaValidator
+	fields     map[string]*validate.SchemaValidator // by top-level field; nil if the whole has rules of its own
+	status     *validate.SchemaValidator            // of a status alone
+	gaps       []string
+}
+
+// Schema returns the schema of the kind with Kubernetes' extensions, as it is published, to be read only.
+func (d *Definition) Schema() *spec.Schema { return d.openAPI }
+
+// Gaps lists what the CustomResourceDefinition asks for that is not modelled, in a fixed order.
+func (d *Definition) Gaps() []string { return d.gaps }
+
+// HasScale says whether there is a scale subresource.
+func (d *Definition) HasScale() bool { return d.Scale != nil }
+
+func (d *Definition) name() string { return d.Plural + "." + d.Group }
+
+// Prune drops the fields that the schema does not know, in place.
+func (d *Definition) Prune(object map[string]any) {
+	pruning.Prune(object, d.structural, true)
+	if d.embedded {
+		// What cannot be decoded as the metadata of an embedded object is dropped too. It cannot fail when told to drop.
+		_ = objectmeta.Coerce(nil, object, d.structural, true, true)
+	}
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		for name := range metadata {
+			if !metadataFields[name] {
+				delete(metadata, name)
+			}
+		}
+	}
+}
+
+// metadataFields are the fields of metav1.ObjectMeta.
+var metadataFields = map[string]bool{
+	"name": true, "generateName": true, "namespace": true, "selfLink": true, "uid": true, "resourceVersion": true,
+	"generation": true, "creationTimestamp": true, "deletionTimestamp": true, "deletionGracePeriodSeconds": true,
+	"labels": true, "annotations": true, "ownerReferences": true, "finalizers": true, "managedFields": true,
+}
+
+// Default fills in defaults, in place, and drops nulls where the schema allows none.
+func (d *Definition) Default(object map[string]any) { d.defaults.fill(object) }
+
+// compile makes all that is needed of a schema.
+func (d *Definition) compile(s *structural.Structural, at *field.Path) field.ErrorList {
+	c := compiler{definition: d}
+	d.structural = s
+	d.openAPI = s.ToKubeOpenAPI()
+	fixIntOrString(d.openAPI)
+	d.defaults = c.node(s, at)
+	if len(c.errs) > 0 {
+		return c.errs
+	}
+	d.whole = validate.NewSchemaValidator(d.openAPI, nil, "", strfmt.Default)
+	if independent(s.ValueValidation) {
+		d.fields = map[string]*validate.SchemaValidator{}
+		for name, property := range d.openAPI.Properties {
+			d.fields[name] = validate.NewSchemaValidator(&property, nil, name, strfmt.Default)
+		}
+	}
+	if status, ok := d.openAPI.Properties["status"]; ok {
+		d.status = validate.NewSchemaValidator(&status, nil, "", strfmt.Default)
+	}
+	return nil
+}
+
+// independent says whether an object is valid if each of its fields is.
+func independent(v *structural.ValueValidation) bool {
+	return v == nil || len(v.AllOf)+len(v.AnyOf)+len(v.OneOf) == 0 && v.Not == nil &&
+		v.MinProperties == nil && v.MaxProperties == nil
+}
+
+// fixIntOrString gives the types to int-or-string schemas that the conversion leaves untyped.
+func fixIntOrString(s *spec.Schema) {
+	if s == nil {
+		return
+	}
+	if _, ok := s.Extensions["x-kubernetes-int-or-string"]; ok {
+		s.Type = spec.StringOrArray{"integer", "string"}
+	}
+	for name, property := range s.Properties {
+		fixIntOrString(&property)
+		s.Properties[name] = property
+	}
+	if s.Items != nil {
+		fixIntOrString(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil {
+		fixIntOrString(s.AdditionalProperties.Schema)
+	}
+}
+
+// compiler walks a schema once, in a fixed order.
+type compiler struct {
+	definition *Definition
+	errs       field.ErrorList
+}
+
+// node returns what defaulting needs of a schema, and notes its gaps and errors.
+func (c *compiler) node(s *structural.Structural, at *field.Path) *node {
+	if s == nil {
+		return nil
+	}
+	n := &node{nullable: s.Nullable, value: s.Default.Object}
+	c.definition.embedded = c.definition.embedded || s.XEmbeddedResource
+	c.definition.unique = c.definition.unique || s.XListType != nil && *s.XListType != "atomic"
+	for _, rule := range s.XValidations {
+		c.definition.gaps = append(c.definition.gaps,
+			fmt.Sprintf("%s: the validation rule %q of %s is not checked", c.definition.name(), rule.Rule, at))
+	}
+	c.checkDefault(s, at.Child("default"))
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		property := s.Properties[name]
+		child := c.node(&property, at.Child("properties").Key(name))
+		if n.properties == nil {
+			n.properties = map[string]*node{}
+		}
+		n.properties[name] = child
+		if child.value != nil {
+			n.defaulted = append(n.defaulted, name)
+		}
+	}
+	n.items = c.node(s.Items, at.Child("items"))
+	if s.AdditionalProperties != nil {
+		n.additional = c.node(s.AdditionalProperties.Structural, at.Child("additionalProperties"))
+	}
+	return n
+}
+
+// checkDefault refuses a default that is itself not valid.
+func (c *compiler) checkDefault(s *structural.Structural, at *field.Path) {
+	if s.Default.Object == nil || len(c.errs) > 0 {
+		return
+	}
+	openAPI := s.ToKubeOpenAPI()
+	fixIntOrString(openAPI)
+	result := validate.NewSchemaValidator(openAPI, nil, "", strfmt.Default).Validate(s.Default.Object)
+	c.errs = append(c.errs, fieldErrors(result, at)...)
+}

@@ -1,0 +1,218 @@
+package crd
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Load reads the CustomResourceDefinitions (apiextensions.k8s.io/v1) of a YAML or JSON text, one for each document; empty
+// documents are passed over and not counted. It reports everything that is wrong at once: the error's Unwrap() []error are
+// *field.Error values whose fields begin with the place of the document, "document[1].spec.names.kind".
+func Load(text []byte) ([]*Definition, error) {
+	var definitions []*Definition
+	var errs field.ErrorList
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for i := 0; ; i++ {
+		at := field.NewPath("document").Index(i)
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			errs = append(errs, field.Invalid(at, "", err.Error()))
+			break
+		}
+		d, problems := load(document, at)
+		errs = append(errs, problems...)
+		if d != nil && len(problems) == 0 {
+			definitions = append(definitions, d)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, loadError(errs)
+	}
+	return definitions, nil
+}
+
+// loadError is what is wrong with a text.
+type loadError field.ErrorList
+
+// Error lists the errors, one a line.
+func (e loadError) Error() string {
+	lines := make([]string, len(e))
+	for i, err := range e {
+		lines[i] = err.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the *field.Error values.
+func (e loadError) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, err := range e {
+		all[i] = err
+	}
+	return all
+}
+
+// load reads one document; nil without an error for an empty one.
+func load(document []byte, at *field.Path) (*Definition, field.ErrorList) {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, field.ErrorList{field.Invalid(at, "", strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))}
+	}
+	if string(text) == "null" {
+		return nil, nil
+	}
+	var head struct{ APIVersion, Kind string }
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, field.ErrorList{field.Invalid(at, "", "must be an object with apiVersion and kind")}
+	}
+	if head.Kind != "CustomResourceDefinition" {
+		return nil, field.ErrorList{field.NotSupported(at.Child("kind"), head.Kind, []string{"CustomResourceDefinition"})}
+	}
+	if want := apiextensionsv1.SchemeGroupVersion.String(); head.APIVersion != want {
+		return nil, field.ErrorList{field.NotSupported(at.Child("apiVersion"), head.APIVersion, []string{want})}
+	}
+	var resource apiextensionsv1.CustomResourceDefinition
+	if err := json.Unmarshal(text, &resource); err != nil {
+		return nil, field.ErrorList{field.Invalid(at, "", err.Error())}
+	}
+	return define(&resource, at)
+}
+
+// define makes a definition of a resource; pkg/apis/apiextensions/validation/validation.go says what is valid.
+func define(resource *apiextensionsv1.CustomResourceDefinition, at *field.Path) (*Definition, field.ErrorList) {
+	spec, root := &resource.Spec, at.Child("spec")
+	errs := validateNames(resource, at)
+	version, problem := storageVersion(spec.Versions, root.Child("versions"))
+	if problem != nil {
+		return nil, append(errs, problem)
+	}
+	v := &spec.Versions[version]
+	d := &Definition{
+		GroupVersionKind: schema.GroupVersionKind{Group: spec.Group, Version: v.Name, Kind: spec.Names.Kind},
+		Plural:           spec.Names.Plural,
+		Singular:         spec.Names.Singular,
+		ShortNames:       spec.Names.ShortNames,
+		Namespaced:       spec.Scope == apiextensionsv1.NamespaceScoped,
+	}
+	if d.Singular == "" {
+		d.Singular = strings.ToLower(d.Kind)
+	}
+	if v.Subresources != nil {
+		d.HasStatus = v.Subresources.Status != nil
+		d.Scale = v.Subresources.Scale
+	}
+	for _, f := range v.SelectableFields {
+		d.SelectableFields = append(d.SelectableFields, f.JSONPath)
+	}
+	d.noteVersions(spec)
+	path := root.Child("versions").Index(version).Child("schema", "openAPIV3Schema")
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return nil, append(errs, field.Required(path, "schemas are required"))
+	}
+	s, problems := structuralSchema(v.Schema.OpenAPIV3Schema, path)
+	errs = append(errs, problems...)
+	if s == nil || len(errs) > 0 {
+		return nil, errs
+	}
+	errs = append(errs, d.compile(s, path)...)
+	return d, errs
+}
+
+// noteVersions adds the gaps that come from versions that are not modelled.
+func (d *Definition) noteVersions(spec *apiextensionsv1.CustomResourceDefinitionSpec) {
+	for _, v := range spec.Versions {
+		if v.Name == d.Version {
+			continue
+		}
+		if v.Served {
+			d.gaps = append(d.gaps, fmt.Sprintf("%s: version %s is served too: requests for it are not modelled", d.name(), v.Name))
+		}
+	}
+	if spec.Conversion != nil && spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+		d.gaps = append(d.gaps, d.name()+": versions are converted by a webhook, which is not called")
+	}
+}
+
+// validateNames checks what identifies the kind.
+func validateNames(resource *apiextensionsv1.CustomResourceDefinition, at *field.Path) field.ErrorList {
+	spec, root := &resource.Spec, at.Child("spec")
+	var errs field.ErrorList
+	name := func(value string, rule func(string) []string, at *field.Path) {
+		if value == "" {
+			errs = append(errs, field.Required(at, ""))
+			return
+		}
+		for _, message := range rule(value) {
+			errs = append(errs, field.Invalid(at, value, message))
+		}
+	}
+	name(spec.Group, validation.IsDNS1123Subdomain, root.Child("group"))
+	name(spec.Names.Plural, validation.IsDNS1035Label, root.Child("names", "plural"))
+	lower := func(kind string) []string { return validation.IsDNS1035Label(strings.ToLower(kind)) }
+	name(spec.Names.Kind, lower, root.Child("names", "kind"))
+	if spec.Names.Singular != "" {
+		name(spec.Names.Singular, validation.IsDNS1035Label, root.Child("names", "singular"))
+	}
+	if want := spec.Names.Plural + "." + spec.Group; resource.Name != want {
+		errs = append(errs, field.Invalid(at.Child("metadata", "name"), resource.Name, "must be spec.names.plural+\".\"+spec.group"))
+	}
+	if spec.Scope != apiextensionsv1.NamespaceScoped && spec.Scope != apiextensionsv1.ClusterScoped {
+		errs = append(errs, field.NotSupported(root.Child("scope"), spec.Scope,
+			[]apiextensionsv1.ResourceScope{apiextensionsv1.ClusterScoped, apiextensionsv1.NamespaceScoped}))
+	}
+	if spec.PreserveUnknownFields {
+		errs = append(errs, field.Invalid(root.Child("preserveUnknownFields"), true,
+			"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"))
+	}
+	return errs
+}
+
+// storageVersion returns the index of the version that objects are stored in.
+func storageVersion(versions []apiextensionsv1.CustomResourceDefinitionVersion, at *field.Path) (int, *field.Error) {
+	stored := -1
+	for i, v := range versions {
+		if messages := validation.IsDNS1035Label(v.Name); len(messages) > 0 {
+			return 0, field.Invalid(at.Index(i).Child("name"), v.Name, messages[0])
+		}
+		if v.Storage && stored >= 0 {
+			return 0, field.Invalid(at, "", "must have exactly one version marked as storage version")
+		}
+		if v.Storage {
+			stored = i
+		}
+	}
+	if stored < 0 {
+		return 0, field.Invalid(at, "", "must have exactly one version marked as storage version")
+	}
+	return stored, nil
+}
+
+// structuralSchema converts a schema to the form that pruning and defaulting use, and checks it.
+func structuralSchema(props *apiextensionsv1.JSONSchemaProps, at *field.Path) (*structural.Structural, field.ErrorList) {
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, &internal, nil); err != nil {
+		return nil, field.ErrorList{field.Invalid(at, "", err.Error())}
+	}
+	s, err := structural.NewStructural(&internal)
+	if err != nil {
+		return nil, field.ErrorList{field.Invalid(at, "", err.Error())}
+	}
+	return s, structural.ValidateStructural(at, s)
+}

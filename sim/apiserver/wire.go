@@ -1,0 +1,161 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A stored built-in is what a reader on the other side of the wire would have decoded: times are cut to the precision of
+// their JSON form, and empty lists and maps that `omitempty` drops are nil. Without this an operator that compares what it
+// wrote with what it reads would find them equal here and different on a cluster.
+
+// tidier brings one value into that form, in place. It is nil for types with nothing to tidy.
+type tidier func(reflect.Value)
+
+var (
+	timeType      = reflect.TypeFor[metav1.Time]()
+	microTimeType = reflect.TypeFor[metav1.MicroTime]()
+	marshalerType = reflect.TypeFor[json.Marshaler]()
+)
+
+// tidierOf works out once what there is to do for a type. No type of a built-in kind contains itself.
+func tidierOf(t reflect.Type) tidier {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return pointerTidier(t)
+	case t == timeType:
+		return func(v reflect.Value) { tidyTime(&v.Addr().Interface().(*metav1.Time).Time, time.Second) }
+	case t == microTimeType:
+		return func(v reflect.Value) { tidyTime(&v.Addr().Interface().(*metav1.MicroTime).Time, time.Microsecond) }
+	case t.Implements(marshalerType) || reflect.PointerTo(t).Implements(marshalerType):
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return structTidier(t)
+	case reflect.Slice:
+		below := tidierOf(t.Elem())
+		if below == nil {
+			return nil
+		}
+		return func(v reflect.Value) {
+			for i := range v.Len() {
+				below(v.Index(i))
+			}
+		}
+	default:
+		return nil
+	}
+}
+
+// tidyTime writes only where there is something to change: the time may be shared with a stored object.
+func tidyTime(t *time.Time, precision time.Duration) {
+	if !t.IsZero() && (t.Location() != time.UTC || t.Nanosecond()%int(precision) != 0) {
+		*t = t.UTC().Truncate(precision)
+	}
+}
+
+// pointerTidier tidies what is pointed to; a pointer to a zero time is written as null and read as nil.
+func pointerTidier(t reflect.Type) tidier {
+	below := tidierOf(t.Elem())
+	if below == nil {
+		return nil
+	}
+	isTime := t.Elem() == timeType || t.Elem() == microTimeType
+	return func(v reflect.Value) {
+		switch {
+		case v.IsNil():
+		case isTime && v.Elem().Field(0).Interface().(time.Time).IsZero():
+			v.SetZero()
+		default:
+			below(v.Elem())
+		}
+	}
+}
+
+// tidyStep is what there is to do for one field of a struct.
+type tidyStep struct {
+	field int
+	drops bool // an empty list or map is left out
+	below tidier
+}
+
+func tidySteps(t reflect.Type) []tidyStep {
+	var steps []tidyStep
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		collection := f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map
+		step := tidyStep{field: i, drops: collection && strings.Contains(options, "omitempty"), below: tidierOf(f.Type)}
+		if step.drops || step.below != nil {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+func (s tidyStep) run(v reflect.Value) {
+	f := v.Field(s.field)
+	switch {
+	case s.drops && f.Len() == 0:
+		if !f.IsNil() {
+			f.SetZero()
+		}
+	case s.below != nil:
+		s.below(f)
+	}
+}
+
+func structTidier(t reflect.Type) tidier {
+	steps := tidySteps(t)
+	if len(steps) == 0 {
+		return nil
+	}
+	return func(v reflect.Value) {
+		for _, step := range steps {
+			step.run(v)
+		}
+	}
+}
+
+// dropped returns the index of the field that a write through the subresource does not change, -1 for none.
+func (k *Kind) dropped(subresource string) int {
+	switch {
+	case !k.HasStatus:
+		return -1
+	case subresource == "status":
+		return k.spec
+	default:
+		return k.status
+	}
+}
+
+// receive brings an object that comes from a client into the form in which it is stored: tidied, without the metadata that
+// is not modelled, and with its defaults. The top-level field of index skip is left as it is: a write that does not change
+// it will drop it.
+func (k *Kind) receive(obj Object, skip int) {
+	if k.Custom() {
+		m := rawMeta(obj)
+		delete(m, "managedFields")
+		delete(m, "selfLink")
+	} else {
+		m := objectMeta(obj)
+		m.ManagedFields, m.SelfLink = nil, ""
+		v := reflect.ValueOf(obj).Elem()
+		for _, step := range k.tidy {
+			if step.field != skip {
+				step.run(v)
+			}
+		}
+	}
+	if k.Default != nil {
+		k.Default(obj)
+	}
+}
