@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/stalemate-dev/stalemate/sim/canon"
 )
 
 // revisionHashLabel is the label that holds the hash of a ControllerRevision's data.
@@ -73,6 +76,42 @@ func revisionData(set *appsv1.StatefulSet) ([]byte, error) {
 	}
 	template["$patch"] = "replace"
 	return json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
+}
+
+// encodedTemplates remembers what revisions record of templates, over all runs: encoding one costs more than most steps.
+// It has no influence on a run, as it only ever returns what encoding would.
+var encodedTemplates = &templateMemo{}
+
+type templateMemo struct {
+	mu      sync.Mutex
+	entries map[uint64]encodedTemplate // by the hash of the template
+}
+
+type encodedTemplate struct {
+	template *corev1.PodTemplateSpec
+	data     []byte
+}
+
+// maxTemplates bounds the memory that templates take; a scenario has a few.
+const maxTemplates = 256
+
+func (m *templateMemo) data(set *appsv1.StatefulSet) ([]byte, error) {
+	template := &set.Spec.Template
+	hash := canon.Hash(template)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.entries[hash]; ok && canon.Equal(known.template, template) {
+		return known.data, nil
+	}
+	data, err := revisionData(set)
+	if err != nil {
+		return nil, err
+	}
+	if m.entries == nil || len(m.entries) >= maxTemplates {
+		m.entries = map[uint64]encodedTemplate{}
+	}
+	m.entries[hash] = encodedTemplate{template, data}
+	return data, nil
 }
 
 // templateOf returns the template a revision has recorded.
@@ -139,7 +178,7 @@ func (c *StatefulSetController) recordedData(set *appsv1.StatefulSet) ([]byte, e
 	if memo, ok := c.recorded[set.UID]; ok && memo.generation == set.Generation {
 		return memo.data, nil
 	}
-	data, err := revisionData(set)
+	data, err := encodedTemplates.data(set)
 	if err != nil {
 		return nil, err
 	}

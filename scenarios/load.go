@@ -135,8 +135,8 @@ func (l *loader) open(name string) bool {
 		return whole(err.Error())
 	}
 	source, problems := parseSource(display, data)
-	if len(problems) > 0 {
-		l.add(problems...)
+	l.add(problems...)
+	if len(source.docs) == 0 && len(problems) > 0 {
 		return false
 	}
 	if len(source.docs) == 0 {

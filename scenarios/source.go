@@ -40,8 +40,8 @@ func (s *source) at(line, column int, message string) Diagnostic {
 	return Diagnostic{File: s.name, Line: line, Column: column, Message: message, Snippet: snippet(s.lines, line, column)}
 }
 
-// parseSource reads the documents of a file. Documents that are empty, or only comments, are left out. Those that have
-// mistakes in their YAML are left out too, with at least one diagnostic each.
+// parseSource reads the documents of a file. Documents that are empty, or only comments, are left out. So are those that are
+// no YAML, with at least one diagnostic each; one that only sets a key twice is kept, with a diagnostic.
 func parseSource(name string, data []byte) (*source, []Diagnostic) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	s := &source{name: name}
@@ -54,7 +54,7 @@ func parseSource(name string, data []byte) (*source, []Diagnostic) {
 	for _, doc := range s.split() {
 		problems := doc.parse()
 		diagnostics = append(diagnostics, problems...)
-		if len(problems) == 0 && doc.value != nil {
+		if doc.value != nil {
 			s.docs = append(s.docs, doc)
 		}
 	}
@@ -92,25 +92,32 @@ func (s *source) split() []*document {
 	return docs
 }
 
-// parse sets the document's value.
+// parse sets the document's value, if it has one, and returns what is wrong with it as YAML.
 func (d *document) parse() []Diagnostic {
+	var problems []Diagnostic
 	data, err := yaml.YAMLToJSONStrict([]byte(d.text))
-	if err != nil && d.index().merges && len(d.index().problems) == 0 {
-		// The strict form takes a key that replaces a merged one for a duplicate. The index has found no real ones.
-		data, err = yaml.YAMLToJSON([]byte(d.text))
-	}
 	if err != nil {
-		return d.syntaxErrors(err)
+		lenient, fatal := yaml.YAMLToJSON([]byte(d.text))
+		if fatal != nil {
+			return d.syntaxErrors(err)
+		}
+		// Only keys are set twice. The strict form takes one that replaces a merged one for a duplicate, too.
+		data = lenient
+		if len(d.index().problems) > 0 || !d.index().merges {
+			problems = d.syntaxErrors(err)
+		}
 	}
+	var value any
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	if err := decoder.Decode(&d.value); err != nil {
+	if err := decoder.Decode(&value); err != nil {
 		return d.syntaxErrors(err)
 	}
-	if deeper(d.value, maxDepth) {
+	if deeper(value, maxDepth) {
 		return d.syntaxErrors(fmt.Errorf("nested deeper than %d levels", maxDepth))
 	}
-	return nil
+	d.value = value
+	return problems
 }
 
 // deeper reports whether the value nests deeper than so many levels.

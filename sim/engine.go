@@ -55,6 +55,7 @@ type engine struct {
 	informers     []*informer
 	registrations []*registration
 	racers        []*racerActor
+	observers     []Observer
 	timers        []*timer
 	threads       int
 	lagging       bool    // some informer may have events pending

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/cache"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // Racer is a competitor of the operator: kube-controller-manager's StatefulSet controller, the garbage collector, a
@@ -14,6 +15,12 @@ import (
 type Racer interface {
 	// Start is called once, at the start of a run. It declares informers, queues and timers.
 	Start(env RacerEnv)
+}
+
+// Observer is implemented by racers that are told of every event as it happens: scripts, whose steps may wait for one.
+type Observer interface {
+	Racer
+	Observe(event schedule.Event)
 }
 
 // RacerEnv is what the engine offers a racer.

@@ -20,6 +20,7 @@ const (
 type racerActor struct {
 	engine    *engine
 	config    *RacerConfig
+	racer     Racer
 	main      *thread
 	informers []*informer
 	queues    []*racerQueue
@@ -32,7 +33,11 @@ func (e *engine) startRacer(config *RacerConfig) {
 	a := &racerActor{engine: e, config: config, main: e.newThread(config.Name, "", ""), threads: map[passKey]*thread{}}
 	e.racers = append(e.racers, a)
 	e.note(a.main, schedule.Event{Actor: config.Name, Verb: schedule.Start}, -1)
-	config.New().Start(a)
+	a.racer = config.New()
+	if observer, ok := a.racer.(Observer); ok {
+		e.observers = append(e.observers, observer)
+	}
+	a.racer.Start(a)
 	for _, inf := range a.informers {
 		e.sync(inf)
 	}

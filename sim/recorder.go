@@ -111,6 +111,9 @@ func (e *engine) append(t *thread, r history.Record) {
 	e.history.Records = append(e.history.Records, r)
 	e.hashStep(&r)
 	e.happened(r.Event)
+	for _, observer := range e.observers {
+		observer.Observe(r.Event)
+	}
 }
 
 // hashStep folds a step into the running hash: what happened, when, and what the objects were after it. UIDs and

@@ -22,6 +22,8 @@ type World struct {
 	snapshot *apiserver.Snapshot
 	begin    time.Time // the virtual time at which runs begin
 	settled  *history.History
+	// longest is the most records a run has had so far: what the next one may need, too.
+	longest atomic.Int64
 }
 
 // SettleError says that a scenario does not come to rest without faults, so that there is nothing to start runs from.
@@ -61,6 +63,9 @@ func NewWorld(config *Config) (*World, error) {
 	return world, nil
 }
 
+// recordsHint returns how many records to make room for.
+func (w *World) recordsHint() int { return int(max(64, w.longest.Load())) }
+
 // Config returns what the world was made from.
 func (w *World) Config() *Config { return w.config }
 
@@ -94,7 +99,11 @@ func (r *run) execute() (*history.History, error) {
 	if r.failure != nil {
 		return nil, r.failure
 	}
-	return r.engine.history, nil
+	h := r.engine.history
+	if n := int64(len(h.Records)); n > r.world.longest.Load() {
+		r.world.longest.Store(n)
+	}
+	return h, nil
 }
 
 // inBubble is the run, from its begin to the exit of its last goroutine.
@@ -118,7 +127,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 	e := &engine{
 		config: config, plan: r.plan, progress: progress, settling: r.settling,
 		start:   time.Now(),
-		history: &history.History{Records: make([]history.Record, 0, 256)},
+		history: &history.History{Records: make([]history.Record, 0, r.world.recordsHint())},
 		arrival: make(chan struct{}, 1),
 		holds:   newHolds(r.plan.Constraints),
 		events:  make(map[schedule.Event]*eventState, 128),
@@ -215,6 +224,11 @@ func (e *engine) unfinished() []string {
 	for _, p := range e.processes {
 		if p.passes > 0 {
 			texts = append(texts, fmt.Sprintf("%s is in the middle of a reconcile", p.name))
+		}
+	}
+	for _, a := range e.racers {
+		if script, ok := a.racer.(interface{ Finished() bool }); ok && !script.Finished() {
+			texts = append(texts, fmt.Sprintf("the script of %s has steps left that nothing made due", a.config.Name))
 		}
 	}
 	return texts
