@@ -188,6 +188,8 @@ func TestExitCodes(t *testing.T) {
 		{"run passed --runs many", ExitUsage, "invalid argument"},
 		{"run passed --runs -1", ExitUsage, "negative"},
 		{"run passed --for -1s", ExitUsage, "negative"},
+		{"run passed --for 0", ExitUsage, "--for wants some time"},
+		{"run passed --out=", ExitUsage, "the name of a folder"},
 		{"run passed --for 1s --runs 3", ExitUsage, "give one of them"},
 		{"run passed --reconciler widget/fixed", ExitUsage, "want CONTROLLER=RECONCILER"},
 		{"run passed --reconciler operator=a --reconciler operator=b", ExitUsage, "given twice"},
@@ -326,20 +328,23 @@ func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		terminal bool
+		width    int
 		every    time.Duration
 		want     string
 	}{
-		{"terminal", true, 60 * time.Millisecond,
+		{"narrow", true, 7, 60 * time.Millisecond, "\r\x1b[Kf.yaml\r\x1b[Kf.yaml\r\x1b[K"},
+		{"terminal", true, 0, 60 * time.Millisecond,
 			"\r\x1b[Kf.yaml: sweep 2 of 9, 3 executions, 1 findings, 0s" +
 				"\r\x1b[Kf.yaml: sweep 4 of 9, 5 executions, 1 findings, 0s\r\x1b[K"},
-		{"log", false, 6 * time.Second,
+		{"log", false, 0, 6 * time.Second,
 			"f.yaml: sweep 2 of 9, 3 executions, 1 findings, 12s\nf.yaml: sweep 4 of 9, 5 executions, 1 findings, 24s\n"},
-		{"short", false, time.Second, ""},
+		{"short", false, 0, time.Second, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
 			now := time.Unix(0, 0)
 			s := startStatus(&b, c.terminal, "f.yaml", func() time.Time { return now })
+			s.width = c.width
 			for i := range 4 {
 				now = now.Add(c.every)
 				s.update(progress{strategy: "sweep", executions: i + 2, done: i + 1, total: 9, findings: 1})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 
@@ -13,8 +14,8 @@ import (
 
 // archive is the folder that findings are written to. A nil archive writes nothing.
 //
-// A file is named by its scenario and by what happened in the run, so a finding that comes again finds its own file. It
-// is written twice: as soon as the finding is there, so that nothing that happens later can lose it, and once more at the
+// A file is named by its scenario and the finding's signature, so a finding that comes again, or is shown by a better run,
+// finds its own file. It is written twice: as soon as the finding is there, so that nothing that happens later can lose it, and once more at the
 // end, with all that the exploration covered.
 type archive struct{ folder string }
 
@@ -50,7 +51,9 @@ func (a *archive) save(r *history.Result, i int) error {
 
 // name returns the file of a result's i-th finding.
 func (a *archive) name(r *history.Result, i int) string {
-	return filepath.Join(a.folder, fmt.Sprintf("%s-%016x.txt", r.Scenario, r.Findings[i].Run.Hash))
+	signature := fnv.New64a()
+	_, _ = signature.Write([]byte(r.Findings[i].Signature)) // never fails
+	return filepath.Join(a.folder, fmt.Sprintf("%s-%016x.txt", r.Scenario, signature.Sum64()))
 }
 
 // writeFile writes a file so that it is there as a whole or not at all.

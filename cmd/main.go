@@ -23,11 +23,19 @@ import (
 // Reports go to stdout; errors, and how far a run has come, to stderr. An interrupt ends an exploration early, with what
 // it has found.
 func Main(args []string, stdout, stderr io.Writer, registry *scenarios.Registry) int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt does not wait
 	a := &app{stdout: stdout, stderr: stderr, engine: simulation{registry}}
 	return int(a.main(ctx, args))
 }
+
+// gcPercent is how far the heap may grow between collections. Runs are short and leave next to nothing behind, so that
+// collecting less often costs some megabytes and saves a fifth of the time; GOGC, if set, says otherwise.
+const gcPercent = 400
 
 // app is one run of the command.
 type app struct {

@@ -52,6 +52,9 @@ Exit codes, in order of precedence over several files:
 			if c.Flags().Changed("runs") && c.Flags().Changed("for") {
 				return usagef(c, errors.New("--runs and --for are two ways to end: give one of them"))
 			}
+			if c.Flags().Changed("for") && f.budget == 0 || c.Flags().Changed("out") && f.out == "" {
+				return usagef(c, errors.New("--for wants some time, and --out the name of a folder: leave out what is not wanted"))
+			}
 			if err := f.complete(); err != nil {
 				return usagef(c, err)
 			}
@@ -137,8 +140,7 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 		},
 		finding: func(finding *history.Finding) {
 			partial.Coverage.Executions, partial.Elapsed = finding.Execution, finding.Elapsed
-			partial.Findings = append(partial.Findings, *finding)
-			failed = errors.Join(failed, out.save(&partial, len(partial.Findings)-1))
+			failed = errors.Join(failed, out.save(&partial, keep(&partial, finding)))
 		},
 	})
 	status.clear()
@@ -159,6 +161,19 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 		}
 	}
 	return errors.Join(a.report(result, out), failed)
+}
+
+// keep adds a finding to a result, or puts it in the place of the one with its signature: a run that shows the same better.
+// It returns the finding's index.
+func keep(r *history.Result, finding *history.Finding) int {
+	for i := range r.Findings {
+		if r.Findings[i].Signature == finding.Signature {
+			r.Findings[i] = *finding
+			return i
+		}
+	}
+	r.Findings = append(r.Findings, *finding)
+	return len(r.Findings) - 1
 }
 
 // complete fills in what a result has from its header.

@@ -33,14 +33,11 @@ func (s simulation) reconcilers() []entry {
 }
 
 func (s simulation) racers() []entry {
-	return []entry{
-		{string(scenarios.RacerAnnotator), "changes an annotation again and again, like a tool that stamps what it has seen"},
-		{string(scenarios.RacerGarbageCollector), "kube-controller-manager's garbage collector"},
-		{string(scenarios.RacerKubelet), "makes pods ready and takes terminating ones away"},
-		{string(scenarios.RacerScheduler), "binds pods to a node; without one, the kubelet does"},
-		{string(scenarios.RacerStatefulSetController), "kube-controller-manager's StatefulSet controller"},
-		{string(scenarios.RacerVolumeBinder), "binds claims to volumes"},
+	var entries []entry
+	for _, racer := range scenarios.RacerDocs() {
+		entries = append(entries, entry{string(racer.Type), racer.Doc})
 	}
+	return entries
 }
 
 // simulated is a scenario file with the registry its names are looked up in.

@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -17,6 +18,7 @@ const (
 type status struct {
 	w        io.Writer
 	terminal bool
+	width    int // of the terminal, zero if not known
 	file     string
 	now      func() time.Time
 	begin    time.Time
@@ -25,7 +27,9 @@ type status struct {
 }
 
 func newStatus(w io.Writer, file string) *status {
-	return startStatus(w, isTerminal(w), file, time.Now)
+	s := startStatus(w, isTerminal(w) && os.Getenv("TERM") != "dumb", file, time.Now)
+	s.width = textOptions(w).Width
+	return s
 }
 
 func startStatus(w io.Writer, terminal bool, file string, now func() time.Time) *status {
@@ -55,6 +59,9 @@ func (s *status) update(p progress) {
 	line := fmt.Sprintf("%s: %s %d%s, %d executions, %d findings, %s",
 		s.file, p.strategy, p.done, of, p.executions, p.findings, now.Sub(s.begin).Truncate(time.Second))
 	if s.terminal {
+		if runes := []rune(line); s.width > 0 && len(runes) >= s.width {
+			line = string(runes[:s.width-1]) // a line that wraps could not be taken back
+		}
 		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s", line)
 		s.drawn = true
 		return

@@ -195,9 +195,10 @@ func (s *podSync) Next(resp *apiserver.Response) sim.Action {
 	}
 }
 
-// over ends a pass. An object that is gone, or is not what it was, needs no retry: an event tells.
+// over ends a pass. An object that is gone needs no retry. A conflict does: not every one comes from another write, whose
+// event would bring the key back.
 func over(err error) sim.Action {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+	if err == nil || apierrors.IsNotFound(err) {
 		return sim.Done()
 	}
 	return sim.Fail(err)

@@ -44,6 +44,8 @@ type StatefulSetController struct {
 
 	// written holds, for each set, the newest revisions the controller got back from its own writes.
 	written map[types.NamespacedName]writes
+	// selectors memoises the selectors of sets, which never change.
+	selectors map[types.UID]labels.Selector
 	// recorded memoises the revision data of a set's template: it changes with the generation only.
 	recorded map[types.UID]recordedTemplate
 }
@@ -66,7 +68,7 @@ func NewStatefulSetController(options StatefulSetControllerOptions) *StatefulSet
 	return &StatefulSetController{
 		options:  options,
 		written:  map[types.NamespacedName]writes{},
-		recorded: map[types.UID]recordedTemplate{},
+		recorded: map[types.UID]recordedTemplate{}, selectors: map[types.UID]labels.Selector{},
 	}
 }
 
@@ -95,6 +97,7 @@ func (c *StatefulSetController) enqueue(set metav1.Object) {
 func (c *StatefulSetController) handleSet(d cache.Delta) {
 	if d.Type == apiserver.Deleted {
 		delete(c.recorded, d.Object.GetUID())
+		delete(c.selectors, d.Object.GetUID())
 	}
 	c.enqueue(d.Object)
 }

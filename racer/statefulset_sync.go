@@ -143,13 +143,25 @@ func (s *setSync) begin(*apiserver.Response) (sim.Action, bool) {
 		delete(s.c.written, s.key)
 		return sim.Done(), true
 	}
-	selector, err := metav1.LabelSelectorAsSelector(s.set.Spec.Selector)
+	selector, err := s.c.selectorOf(s.set)
 	if err != nil {
 		s.c.env.Log(fmt.Sprintf("StatefulSet %s: bad selector: %v", s.key, err))
 		return sim.Done(), true // a retry would not help
 	}
 	s.selector = selector
 	return s.enter(stageAdoptRevisions)
+}
+
+// selectorOf returns a set's selector.
+func (c *StatefulSetController) selectorOf(set *appsv1.StatefulSet) (labels.Selector, error) {
+	if selector, ok := c.selectors[set.UID]; ok {
+		return selector, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err == nil {
+		c.selectors[set.UID] = selector
+	}
+	return selector, err
 }
 
 // recheck judges a live read of the set before adopting anything for it.

@@ -123,13 +123,20 @@ func (d *driver) play(script []traceStep) {
 	d.settle()
 }
 
-// final returns what is left, with the names made stable: an object has a number among those of its name, and a
-// revision has one in the order of their appearance.
+// final returns what is left.
 func (d *driver) final() []traceState {
+	log := func(kind string) []apiserver.Event { return d.server.Log(d.kind(kind)) }
+	list := func(kind string) []apiserver.Object { return d.server.List(d.kind(kind), "default") }
+	return finalState(log, list)
+}
+
+// finalState returns what is left, with the names made stable: an object has a number among those of its name, and a
+// revision has one in the order of their appearance.
+func finalState(log func(kind string) []apiserver.Event, list func(kind string) []apiserver.Object) []traceState {
 	ids, revisions := map[string]string{}, map[string]string{"": ""}
 	for _, kind := range []string{"StatefulSet", "ControllerRevision", "Pod"} {
 		count := map[string]int{}
-		for _, event := range d.server.Log(d.kind(kind)) {
+		for _, event := range log(kind) {
 			name := event.Object.GetName()
 			if event.Type != apiserver.Added {
 				continue
@@ -146,7 +153,7 @@ func (d *driver) final() []traceState {
 	}
 	states := []traceState{}
 	for _, kind := range []string{"StatefulSet", "Pod", "ControllerRevision"} {
-		for _, obj := range d.server.List(d.kind(kind), "default") {
+		for _, obj := range list(kind) {
 			state := traceState{Kind: kind, Name: obj.GetName(), Fields: stateFields(obj, ids, revisions)}
 			if kind == "ControllerRevision" {
 				state.Name = revisions[state.Name]

@@ -14,12 +14,17 @@ func (t *text) closing() {
 	t.notCovered()
 	t.heading("RUN IT AGAIN")
 	t.linef("  %s", t.result.Command)
-	t.linef("  %s", t.in(dim, fmt.Sprintf("history hash %016x over %s", t.result.Hash,
-		count(t.result.Coverage.Executions, "execution"))))
+	if t.result.Hash != 0 { // there is none before the end
+		t.linef("  %s", t.in(dim, fmt.Sprintf("history hash %016x over %s", t.result.Hash,
+			count(t.result.Coverage.Executions, "execution"))))
+	}
 }
 
 // covered says what was explored, and how each property fared.
 func (t *text) covered() {
+	if len(t.result.Strategies)+len(t.result.Coverage.Properties) == 0 {
+		return // not known before the end
+	}
 	t.heading("COVERED")
 	for _, s := range t.result.Strategies {
 		t.field(s.Name, plain, strategyWords(s))

@@ -50,6 +50,16 @@ func render(t *testing.T, r *history.Result, o Options) string {
 	return b.String()
 }
 
+// TestUnfinished checks that a report from before the end of an exploration claims nothing that is only known then.
+func TestUnfinished(t *testing.T) {
+	r := found()
+	r.Hash, r.Strategies, r.Coverage = 0, nil, history.Coverage{Notes: []string{"interrupted"}}
+	got := render(t, r, Options{})
+	if strings.Contains(got, "\nCOVERED") || strings.Contains(got, "history hash") || !strings.Contains(got, "- interrupted") {
+		t.Errorf("the report says:\n%s", got)
+	}
+}
+
 // passed is what the fix of the cascade comes to.
 func passed() *history.Result {
 	r := found()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,17 +41,28 @@ func (e *StuckError) Error() string {
 	return text
 }
 
+// leakError says that goroutines of a program were still there when the run had ended: they wait for what never comes, or
+// sleep for longer than the run goes on for them.
+type leakError struct{ goroutines []string }
+
+// Error implements error.
+func (e *leakError) Error() string {
+	return "bubble: deadlock: goroutines that never end: " + strings.Join(e.goroutines, "; ")
+}
+
 // bubble calls f in a bubble of its own, with virtual time, and returns when all its goroutines have exited. A bubble
 // that is stuck in real time is abandoned with a [StuckError]: its goroutines cannot be stopped.
 //
 // synctest.Test asks for a *testing.T, but uses it only to report a failure of f's own T, so that a zero one does; a
-// test of this package pins that. It is never handed to anybody, as its methods would crash.
+// test of this package pins that. It is never handed to anybody, as its methods would crash. f must not panic.
 func bubble(progress *atomic.Int64, timeout time.Duration, f func()) error {
 	done := make(chan error, 1)
 	go func() {
-		finished := false
+		finished, id := false, ""
 		defer func() {
 			switch value := recover(); {
+			case value != nil && finished:
+				done <- leaked(id)
 			case value != nil:
 				done <- fmt.Errorf("bubble: %v", value)
 			case !finished:
@@ -60,10 +72,16 @@ func bubble(progress *atomic.Int64, timeout time.Duration, f func()) error {
 			}
 		}()
 		synctest.Test(new(testing.T), func(*testing.T) {
+			id = bubbleID()
 			time.Sleep(Epoch.Sub(time.Now()))
-			f()
+			exited := make(chan struct{})
+			go func() { // the zero T cannot bear the exit of its own goroutine, as by a FailNow in a racer of a test
+				defer close(exited)
+				f()
+				finished = true
+			}()
+			<-exited
 		})
-		finished = true
 	}()
 	if beingDebugged() {
 		return <-done
@@ -90,28 +108,77 @@ func watch(progress *atomic.Int64, timeout time.Duration, done <-chan error) err
 	}
 }
 
+// ownHeader returns the header of the caller's stack: "goroutine 35 [running, synctest bubble 3]:", and what follows.
+func ownHeader() string {
+	var header [64]byte
+	return string(header[:runtime.Stack(header[:], false)])
+}
+
+// goroutineID returns what tells the caller's goroutine from others: "goroutine 35".
+func goroutineID() string {
+	id, _, _ := strings.Cut(ownHeader(), " [")
+	return id
+}
+
+// bubbleID returns what stacks call the bubble that the caller is in: "synctest bubble 3".
+func bubbleID() string {
+	_, id, _ := strings.Cut(ownHeader(), ", ")
+	id, _, _ = strings.Cut(id, "]")
+	return id
+}
+
+// leaked describes the goroutines of a bubble, which has ended but for them.
+func leaked(id string) *leakError {
+	result := &leakError{}
+	of := func(state string) bool { return strings.HasSuffix(state, id) }
+	for _, g := range describe(stacks(), of) {
+		state, _, _ := strings.Cut(g.state, " (durable)")
+		result.goroutines = append(result.goroutines, state+" in "+g.frame)
+	}
+	slices.Sort(result.goroutines)
+	return result
+}
+
 // goroutineHeader matches "goroutine 35 [sync.Mutex.Lock, 2 minutes, synctest bubble 3]:". A goroutine that is durably
 // blocked says so in its state.
 var goroutineHeader = regexp.MustCompile(`^goroutine (\d+)(?: gp=\S+ m=\S+(?: mp=\S+)?)? \[(.*synctest bubble \d+.*)\]:$`)
 
 // stuck describes what every goroutine in a bubble waits for that is not durably blocked.
 func stuck(timeout time.Duration) *StuckError {
-	stacks := make([]byte, 4<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	result := &StuckError{Timeout: timeout, Stacks: string(stacks)}
-	for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
+	text := stacks()
+	result := &StuckError{Timeout: timeout, Stacks: string(text)}
+	awake := func(state string) bool {
+		return !strings.Contains(state, "durable") && !strings.HasPrefix(state, "synctest.")
+	}
+	for _, g := range describe(text, awake) {
+		result.Goroutines = append(result.Goroutines, fmt.Sprintf("goroutine %s [%s] in %s", g.number, g.state, g.frame))
+	}
+	return result
+}
+
+// stacks returns the stacks of all goroutines.
+func stacks() []byte {
+	text := make([]byte, 4<<20)
+	return text[:runtime.Stack(text, true)]
+}
+
+// goroutine is one in a bubble: what it waits for, and where.
+type goroutine struct{ number, state, frame string }
+
+// describe finds the goroutines in bubbles whose state is of interest.
+func describe(stacks []byte, interesting func(state string) bool) []goroutine {
+	var found []goroutine
+	for stack := range bytes.SplitSeq(stacks, []byte("\n\n")) {
 		lines := bufio.NewScanner(bytes.NewReader(stack))
 		if !lines.Scan() {
 			continue
 		}
 		header := goroutineHeader.FindStringSubmatch(lines.Text())
-		if header == nil || strings.Contains(header[2], "durable") || strings.HasPrefix(header[2], "synctest.") {
-			continue
+		if header != nil && interesting(header[2]) {
+			found = append(found, goroutine{header[1], header[2], userFrame(lines)})
 		}
-		result.Goroutines = append(result.Goroutines,
-			fmt.Sprintf("goroutine %s [%s] in %s", header[1], header[2], userFrame(lines)))
 	}
-	return result
+	return found
 }
 
 // userFrame returns the first frame of a stack outside the runtime and the synchronisation packages, with its position.
@@ -122,7 +189,9 @@ func userFrame(lines *bufio.Scanner) string {
 			return function
 		}
 		name, _, _ := strings.Cut(function, "(")
-		if strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "internal/") {
+		if slices.ContainsFunc([]string{"runtime.", "sync.", "internal/", "time."}, func(prefix string) bool {
+			return strings.HasPrefix(name, prefix)
+		}) {
 			continue
 		}
 		position, _, _ := strings.Cut(strings.TrimSpace(lines.Text()), " +0x")

@@ -63,17 +63,19 @@ type engine struct {
 	advanced      bool    // the clock has moved by itself since the last collect
 	enabled       []stepper
 	holds         []*hold
-	settling      bool // this run finds the settled state
-	scripted      bool // the script has begun
+	undisturbed   time.Duration // when the last of script, holds and delays is over, as far as is known
+	settling      bool          // this run finds the settled state
+	scripted      bool          // the script has begun
 
 	events    map[schedule.Event]*eventState
 	commits   map[int64]int // revision to record
 	last      int           // the latest record, -1 if none
 	quiet     quietness
-	state     uint64         // the hash of the cluster's canonical state, from that at the begin
-	states    map[uint64]int // how often each has been seen
-	stateSeen int            // the most often any has been seen
-	hashed    int64          // the revision that state is of
+	state     uint64                      // the hash of the cluster's canonical state, from that at the begin
+	states    map[uint64]int              // how often each has been seen
+	stateSeen int                         // the most often any has been seen
+	contents  map[apiserver.Object]uint64 // canonical hashes of objects
+	hashed    int64                       // the revision that state is of
 	outcome   history.Outcome
 	reason    string
 }
@@ -90,8 +92,8 @@ type stepper interface {
 	infrastructure() bool
 	// request says that the step is a request to the server, and takes as long as one.
 	request() bool
-	// answer returns the revision of what the step would read or write now; false for steps that are no request.
-	answer(e *engine) (revision int64, ok bool)
+	// sight returns what tells a poll from a step that is new, see engine.sight; false for steps that read and write nothing.
+	sight(e *engine) (sight int64, ok bool)
 	take(e *engine)
 }
 
@@ -241,7 +243,8 @@ func (e *engine) admit(s stepper) {
 }
 
 // first returns what the default order takes: deliveries to caches and their handlers, so that caches are fresh; then
-// the thread that runs already, so that nothing is preempted; then what has been enabled for longest.
+// what a constraint held until now, so that it comes right after what it waited for; then the thread that runs already,
+// so that nothing is preempted; then what has been enabled for longest.
 func (e *engine) first() stepper {
 	best, bestRank := e.enabled[0], e.rank(e.enabled[0])
 	for _, s := range e.enabled[1:] {
@@ -256,10 +259,12 @@ func (e *engine) rank(s stepper) int {
 	switch {
 	case s.infrastructure():
 		return 0
-	case s.owner() == e.running:
+	case e.released(s):
 		return 1
-	default:
+	case s.owner() == e.running:
 		return 2
+	default:
+		return 3
 	}
 }
 

@@ -19,6 +19,9 @@ type Env struct{ process *process }
 // Name returns the actor's name.
 func (env *Env) Name() string { return env.process.name }
 
+// Incarnation says which start of the process this is, from 1.
+func (env *Env) Incarnation() int { return env.process.incarnation }
+
 // Kinds returns the kinds the API server knows.
 func (env *Env) Kinds() *apiserver.Kinds { return env.process.engine.config.Kinds }
 
@@ -37,7 +40,7 @@ func (env *Env) Do(ctx context.Context, r *apiserver.Request) (*apiserver.Respon
 }
 
 // Read carries out a cached read: read is called when the engine grants it, and may look at the informer's view. The
-// name is empty for a list.
+// name is empty for a list. It does not end with the context, as reading from memory does not.
 func (env *Env) Read(ctx context.Context, i *Informer, namespace, name string, read func()) error {
 	verb := schedule.CachedGet
 	if name == "" {
@@ -50,12 +53,30 @@ func (env *Env) Read(ctx context.Context, i *Informer, namespace, name string, r
 	}
 	o.reads.key.Namespace, o.reads.key.Name = namespace, name
 	o.exec = func(o *op) { env.process.engine.readCache(o, read) }
-	return env.process.park(ctx, o)
+	o.thread = env.process.thread(ctx)
+	return env.process.park(context.Background(), o)
 }
 
-// Controllers says how many controllers the process has. The name of a sole controller adds nothing to the names of
-// events, and is left out of them.
-func (env *Env) Controllers(n int) { env.process.sole = n == 1 }
+// Controllers names the controllers that the process starts with. The name of a sole controller adds nothing to the names
+// of events, and is left out of them, also if others join it later.
+func (env *Env) Controllers(names []string) {
+	if len(names) == 1 {
+		env.process.sole = names[0]
+	}
+}
+
+// As makes calls with the context returned belong to a controller outside its passes, or, without a name, to the process
+// itself. Calls with a context that says nothing are taken for those of the event handler that runs, if one does.
+func (env *Env) As(ctx context.Context, controller string) context.Context {
+	p := env.process
+	t := p.main
+	if controller != "" {
+		p.engine.mu.Lock()
+		t = p.passThread(passKey{controller: controller})
+		p.engine.mu.Unlock()
+	}
+	return context.WithValue(ctx, threadContextKey{}, t)
+}
 
 // Go runs f in a goroutine of the process. A panic in it is the outcome of the run.
 func (env *Env) Go(f func()) { env.process.spawn(f) }
@@ -108,8 +129,8 @@ type queueSource interface {
 	unsettled(lastCommit time.Duration) bool
 }
 
-// Queue is the work queue of a controller: the same rules as controller-runtime's priority queue, but without
-// goroutines, and which worker gets which key, and when, is the engine's to say.
+// Queue is the work queue of a controller: the same rules as controller-runtime's priority queue, or client-go's plain one,
+// but without goroutines, and which worker gets which key, and when, is the engine's to say.
 type Queue[K comparable] struct {
 	process    *process
 	controller string
@@ -119,11 +140,21 @@ type Queue[K comparable] struct {
 	shut       bool
 }
 
+// QueueRules say by which rules a queue hands out its keys.
+type QueueRules uint8
+
+// The rules of queues.
+const (
+	PriorityRules QueueRules = iota // of sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue
+	PlainRules                      // of k8s.io/client-go/util/workqueue; priorities are ignored
+)
+
 // NewQueue makes a controller's queue. keyOf names a key.
 func NewQueue[K comparable](
-	env *Env, controller string, limiter workqueue.TypedRateLimiter[K], keyOf func(K) string,
+	env *Env, controller string, rules QueueRules, limiter workqueue.TypedRateLimiter[K], keyOf func(K) string,
 ) *Queue[K] {
 	q := &Queue[K]{process: env.process, controller: controller, limiter: limiter, keyOf: keyOf, inner: newWorkQueue[K]()}
+	q.inner.plain = rules == PlainRules
 	e := env.process.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,6 +168,13 @@ func (q *Queue[K]) unsettled(lastCommit time.Duration) bool {
 	return !q.shut && q.inner.unsettled(lastCommit)
 }
 
+func (q *Queue[K]) interval() time.Duration {
+	if q.shut {
+		return 0
+	}
+	return q.inner.interval()
+}
+
 // Add queues a key, to be handed out after a span of virtual time.
 func (q *Queue[K]) Add(key K, priority int, after time.Duration) {
 	e := q.process.engine
@@ -145,8 +183,10 @@ func (q *Queue[K]) Add(key K, priority int, after time.Duration) {
 	if q.shut {
 		return
 	}
+	now := time.Since(e.start)
+	q.inner.wake(now, &e.sequence) // a key whose time came in the course of this step is ahead of this one
 	e.sequence++
-	q.inner.add(key, addition{priority: priority, after: after, now: time.Since(e.start), since: e.sequence, cause: e.last})
+	q.inner.add(key, addition{priority: priority, after: after, now: now, since: e.sequence, cause: e.last})
 	e.signal()
 }
 
@@ -196,9 +236,11 @@ func (q *Queue[K]) Get() (key K, priority int, ok bool) {
 
 // Done says that the worker is done with a key.
 func (q *Queue[K]) Done(key K) {
-	q.process.engine.mu.Lock()
-	defer q.process.engine.mu.Unlock()
-	q.inner.done(key)
+	e := q.process.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sequence++
+	q.inner.done(key, e.sequence)
 }
 
 // ShutDown ends all present and future waits of workers.

@@ -43,6 +43,18 @@ func (e *engine) held(s stepper) bool {
 			return true
 		}
 		h.over = true
+		e.disturbed(e.clock)
+	}
+	return false
+}
+
+// released reports whether a constraint held the step until what it waits for happened. Only such a step comes between two
+// steps of another thread that the default order takes without a break.
+func (e *engine) released(s stepper) bool {
+	for _, h := range e.holds {
+		if h.holding && h.happened && !h.over && *s.base() == h.base && e.occurrence(s) == h.constraint.Event.Occurrence {
+			return true
+		}
 	}
 	return false
 }
@@ -55,7 +67,7 @@ func (e *engine) happened(event schedule.Event) {
 			h.happened = true
 			h.matched = h.matched || !h.over
 			if h.holding {
-				e.monitor.Settled(e.clock)
+				e.disturbed(e.clock)
 			}
 		case h.constraint.Event:
 			h.over, h.occurred = true, true
@@ -63,12 +75,19 @@ func (e *engine) happened(event schedule.Event) {
 	}
 }
 
-// holdDeadline returns when the next hold that is in force ends, and false if none is.
+// disturbed says that script, holds and delays go on until some time: what must come to pass has its span from there.
+func (e *engine) disturbed(until time.Duration) {
+	e.undisturbed = max(e.undisturbed, until)
+	e.monitor.Settled(e.undisturbed)
+}
+
+// holdDeadline returns when the next hold that is in force ends, and false if none is. A hold whose step has gone away, as a
+// call does whose context ends, is in force until its deadline.
 func (e *engine) holdDeadline() (time.Duration, bool) {
 	var first time.Duration
 	found := false
 	for _, h := range e.holds {
-		if h.holding && !h.happened && !h.over && (!found || h.deadline < first) {
+		if h.holding && !h.happened && !h.over && e.clock < h.deadline && (!found || h.deadline < first) {
 			first, found = h.deadline, true
 		}
 	}

@@ -55,12 +55,12 @@ func (inf *informer) enabled() bool {
 	return ok
 }
 
-func (inf *informer) base() *schedule.Event        { return &inf.event }
-func (inf *informer) owner() *thread               { return inf.thread }
-func (inf *informer) order() uint64                { return inf.number }
-func (inf *informer) infrastructure() bool         { return true }
-func (inf *informer) request() bool                { return false }
-func (inf *informer) answer(*engine) (int64, bool) { return 0, false }
+func (inf *informer) base() *schedule.Event       { return &inf.event }
+func (inf *informer) owner() *thread              { return inf.thread }
+func (inf *informer) order() uint64               { return inf.number }
+func (inf *informer) infrastructure() bool        { return true }
+func (inf *informer) request() bool               { return false }
+func (inf *informer) sight(*engine) (int64, bool) { return 0, false }
 
 // take moves the cursor by one event.
 func (inf *informer) take(e *engine) {
@@ -94,10 +94,12 @@ type registration struct {
 	event   schedule.Event
 	number  uint64
 	feed    chan cache.Delta
-	deltas  []caused
-	initial int // how many events of the initial list the handler has not handled yet
-	busy    bool
-	removed bool
+	// goroutine is the one the handler runs in.
+	goroutine string
+	deltas    []caused
+	initial   int // how many events of the initial list the handler has not handled yet
+	busy      bool
+	removed   bool
 }
 
 // caused is a delta with the record that delivered it.
@@ -128,6 +130,9 @@ func (p *process) newRegistration(inf *informer, name string, handle func(cache.
 	e.registrations = append(e.registrations, r)
 	inf.registrations = append(inf.registrations, r)
 	p.spawn(func() {
+		e.mu.Lock()
+		r.goroutine = goroutineID()
+		e.mu.Unlock()
 		for delta := range r.feed {
 			handle(delta)
 			e.mu.Lock()
@@ -152,12 +157,12 @@ func (r *registration) enabled() bool {
 
 func (p *process) handlingBusy() bool { return p.handling != nil && p.handling.busy }
 
-func (r *registration) base() *schedule.Event        { return &r.event }
-func (r *registration) owner() *thread               { return r.thread }
-func (r *registration) order() uint64                { return 1<<32 + r.number }
-func (r *registration) infrastructure() bool         { return true }
-func (r *registration) request() bool                { return false }
-func (r *registration) answer(*engine) (int64, bool) { return 0, false }
+func (r *registration) base() *schedule.Event       { return &r.event }
+func (r *registration) owner() *thread              { return r.thread }
+func (r *registration) order() uint64               { return 1<<32 + r.number }
+func (r *registration) infrastructure() bool        { return true }
+func (r *registration) request() bool               { return false }
+func (r *registration) sight(*engine) (int64, bool) { return 0, false }
 
 // take runs the handler on one event, until it is done or makes a call.
 func (r *registration) take(e *engine) {

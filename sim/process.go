@@ -27,8 +27,9 @@ type process struct {
 	main    *thread
 	waiting *thread // stands for workers that wait for a key
 	threads map[passKey]*thread
-	// sole says that the process has one controller, whose name then adds nothing to the names of events.
-	sole bool
+	// sole is the name of the one controller that the process started with, if it is one: it adds nothing to the names of
+	// events.
+	sole string
 	// handling is the registration whose handler runs now. Handlers of a process run one at a time, so that calls
 	// they make have an owner.
 	handling *registration
@@ -93,10 +94,10 @@ func (o *op) infrastructure() bool  { return o.thread.infra }
 func (o *op) take(e *engine)        { e.grant(o) }
 func (o *op) request() bool         { return o.call != nil }
 
-func (o *op) answer(e *engine) (int64, bool) {
+func (o *op) sight(e *engine) (int64, bool) {
 	switch {
 	case o.call != nil:
-		return e.revisionOf(o.call), true
+		return e.sight(o.call), true
 	case o.reads != nil:
 		return o.reads.revision(), true
 	default:
@@ -106,14 +107,15 @@ func (o *op) answer(e *engine) (int64, bool) {
 
 type threadContextKey struct{}
 
-// thread returns the thread a context belongs to.
+// thread returns the thread a context belongs to. One that says nothing, as that of an event handler does, belongs to the
+// handler that runs, if the caller is its goroutine: others may have been woken by what the handler did.
 func (p *process) thread(ctx context.Context) *thread {
 	if t, ok := ctx.Value(threadContextKey{}).(*thread); ok {
 		return t
 	}
 	p.engine.mu.Lock()
 	defer p.engine.mu.Unlock()
-	if p.handlingBusy() {
+	if p.handlingBusy() && p.handling.goroutine == goroutineID() {
 		return p.handling.thread
 	}
 	return p.main
@@ -147,7 +149,7 @@ func (p *process) park(ctx context.Context, o *op) error {
 }
 
 func (p *process) controllerName(t *thread) string {
-	if p.sole {
+	if p.sole != "" && (t.infra || t.controller == p.sole) {
 		return ""
 	}
 	return t.controller
@@ -223,7 +225,7 @@ func (e *engine) collect() {
 	e.takeLogs()
 	e.mu.Unlock()
 	if len(arrived) > 1 {
-		slices.SortStableFunc(arrived, func(a, b *op) int { return schedule.Compare(a.event, b.event) })
+		slices.SortStableFunc(arrived, compareOps)
 	}
 	for _, o := range arrived {
 		e.sequence++
@@ -243,6 +245,15 @@ func (e *engine) collect() {
 		e.ops = append(e.ops, o)
 	}
 	e.advanced = false
+}
+
+// compareOps orders goroutines that parked in one step: by the names of their events, and calls of one name by what they
+// send. Those that nothing tells apart are alike.
+func compareOps(a, b *op) int {
+	if c := schedule.Compare(a.event, b.event); c != 0 || a.call == nil || b.call == nil {
+		return c
+	}
+	return apiserver.CompareBodies(a.call, b.call)
 }
 
 // grant carries out a parked goroutine's step, lets the goroutine go on, and waits until all is parked again.

@@ -1,22 +1,27 @@
 package sim
 
 import (
+	"cmp"
+	"slices"
 	"time"
 )
 
 // workQueue is a work queue with the rules of controller-runtime's priority queue
 // (sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue, v0.24): a key is queued once; adding it again raises its
 // priority and brings its time forward, never the other way; a key that a worker has is withheld until it is done. Of
-// the keys that are ready the one of the highest priority comes first, and among those the one that became ready first.
+// the keys that are ready the one of the highest priority comes first, and among those the one that came first: was added,
+// got its priority, or reached its time. A key that is added while it waits for its time is ready at once, in the place
+// it had.
 //
-// client-go's plain queue differs only in that a key added while it is being processed goes to the end when it is done;
-// with one priority, and keys that become ready in the order they are added, that is the same order for all other keys.
+// client-go's plain queue (k8s.io/client-go/util/workqueue) has no priorities; a key added while it is being processed goes
+// to the end when it is done; and a key that is added while it waits for its time is queued besides, so that its time
+// brings it up once more.
 type workQueue[K comparable] struct {
+	plain  bool
 	items  []*queueItem[K]
 	locked map[K]bool
 	begun  map[K]passTimes
-	// order counts the keys as they become ready.
-	order uint64
+	order  uint64 // counts the keys as they come
 	// waiting counts the items whose time has not come.
 	waiting int
 }
@@ -38,7 +43,7 @@ type queueItem[K comparable] struct {
 	priority int
 	ready    bool
 	readyAt  time.Duration // of no meaning once ready
-	order    uint64        // among the ready ones
+	order    uint64        // of coming; among ready keys of one priority the lowest is next
 	since    uint64        // the engine's count, when it became ready
 	cause    int           // the record in which it was added, or made ready before its time
 }
@@ -49,9 +54,12 @@ func newWorkQueue[K comparable]() *workQueue[K] {
 
 // add queues a key.
 func (q *workQueue[K]) add(key K, a addition) {
-	item := q.find(key)
+	if q.plain {
+		a.priority = 0
+	}
+	item := q.find(key, a.after > 0)
 	if item == nil {
-		item = &queueItem[K]{key: key, priority: a.priority, readyAt: a.now + a.after, cause: a.cause}
+		item = &queueItem[K]{key: key, priority: a.priority, readyAt: a.now + a.after, cause: a.cause, order: q.count()}
 		q.items = append(q.items, item)
 		q.waiting++
 		if a.after <= 0 {
@@ -60,11 +68,7 @@ func (q *workQueue[K]) add(key K, a addition) {
 		return
 	}
 	if a.priority > item.priority {
-		item.priority = a.priority
-		if item.ready {
-			q.order++
-			item.order = q.order
-		}
+		item.priority, item.order = a.priority, q.count()
 	}
 	switch {
 	case item.ready:
@@ -77,15 +81,21 @@ func (q *workQueue[K]) add(key K, a addition) {
 	}
 }
 
-func (q *workQueue[K]) makeReady(item *queueItem[K], since uint64) {
+// count returns the next number in the order of coming.
+func (q *workQueue[K]) count() uint64 {
 	q.order++
-	q.waiting--
-	item.ready, item.order, item.since = true, q.order, since
+	return q.order
 }
 
-func (q *workQueue[K]) find(key K) *queueItem[K] {
+func (q *workQueue[K]) makeReady(item *queueItem[K], since uint64) {
+	q.waiting--
+	item.ready, item.since = true, since
+}
+
+// find returns the item of a key, or nil. A plain queue keeps a key that waits for its time apart from one that is ready.
+func (q *workQueue[K]) find(key K, waiting bool) *queueItem[K] {
 	for _, item := range q.items {
-		if item.key == key {
+		if item.key == key && (!q.plain || item.ready != waiting) {
 			return item
 		}
 	}
@@ -100,6 +110,12 @@ func (q *workQueue[K]) wake(now time.Duration, sequence *uint64) {
 			return
 		}
 		*sequence++
+		if q.plain && q.find(item.key, false) != nil {
+			q.waiting--
+			q.remove(item)
+			continue
+		}
+		item.order = q.count()
 		q.makeReady(item, *sequence)
 	}
 }
@@ -107,7 +123,10 @@ func (q *workQueue[K]) wake(now time.Duration, sequence *uint64) {
 func (q *workQueue[K]) earliest() *queueItem[K] {
 	var first *queueItem[K]
 	for _, item := range q.items {
-		if !item.ready && (first == nil || item.readyAt < first.readyAt) {
+		if item.ready {
+			continue
+		}
+		if first == nil || cmp.Or(cmp.Compare(item.readyAt, first.readyAt), cmp.Compare(item.order, first.order)) < 0 {
 			first = item
 		}
 	}
@@ -135,16 +154,24 @@ func (q *workQueue[K]) take(item *queueItem[K], now time.Duration) {
 		times.latest = neverBegun
 	}
 	q.begun[item.key] = passTimes{latest: now, previous: times.latest}
-	for i := range q.items {
-		if q.items[i] == item {
-			q.items = append(q.items[:i], q.items[i+1:]...)
-			break
-		}
-	}
+	q.remove(item)
 	q.locked[item.key] = true
 }
 
-func (q *workQueue[K]) done(key K) { delete(q.locked, key) }
+func (q *workQueue[K]) remove(item *queueItem[K]) {
+	q.items = slices.DeleteFunc(q.items, func(other *queueItem[K]) bool { return other == item })
+}
+
+// done says that a worker is done with a key; since is the engine's count of what becomes enabled.
+func (q *workQueue[K]) done(key K, since uint64) {
+	delete(q.locked, key)
+	if !q.plain {
+		return
+	}
+	if item := q.find(key, false); item != nil {
+		item.order, item.since = q.count(), since
+	}
+}
 
 // neverBegun is earlier than any pass.
 const neverBegun = -1
@@ -160,6 +187,18 @@ func (q *workQueue[K]) unsettled(lastCommit time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// interval returns the longest time between the begin of the latest pass over a key and the time at which it comes back,
+// of the keys that wait for theirs.
+func (q *workQueue[K]) interval() time.Duration {
+	var longest time.Duration
+	for _, item := range q.items {
+		if times, again := q.begun[item.key]; again && !item.ready {
+			longest = max(longest, item.readyAt-times.latest)
+		}
+	}
+	return longest
 }
 
 // deadline returns when the next key becomes ready by itself, and false if none will.

@@ -135,6 +135,7 @@ func (q *racerQueue) Add(key string) { q.AddAfter(key, 0) }
 // AddAfter implements RacerQueue.
 func (q *racerQueue) AddAfter(key string, d time.Duration) {
 	e := q.actor.engine
+	q.inner.wake(e.clock, &e.sequence) // a key whose time came in the course of this step is ahead of this one
 	e.sequence++
 	q.inner.add(key, addition{after: d, now: e.clock, since: e.sequence, cause: e.last})
 }
@@ -158,12 +159,12 @@ func (q *racerQueue) idle() *racerWorker {
 	return nil
 }
 
-func (q *racerQueue) base() *schedule.Event        { return &q.event }
-func (q *racerQueue) owner() *thread               { return nil }
-func (q *racerQueue) order() uint64                { return q.inner.next().since }
-func (q *racerQueue) infrastructure() bool         { return false }
-func (q *racerQueue) request() bool                { return false }
-func (q *racerQueue) answer(*engine) (int64, bool) { return 0, false }
+func (q *racerQueue) base() *schedule.Event       { return &q.event }
+func (q *racerQueue) owner() *thread              { return nil }
+func (q *racerQueue) order() uint64               { return q.inner.next().since }
+func (q *racerQueue) infrastructure() bool        { return false }
+func (q *racerQueue) request() bool               { return false }
+func (q *racerQueue) sight(*engine) (int64, bool) { return 0, false }
 
 func (q *racerQueue) wake(e *engine)                          { q.inner.wake(e.clock, &e.sequence) }
 func (q *racerQueue) deadline() (time.Duration, bool)         { return q.inner.deadline() }
@@ -207,12 +208,12 @@ func (w *racerWorker) enabled() bool {
 	return w.call != nil && w.notBefore <= w.queue.actor.engine.clock
 }
 
-func (w *racerWorker) base() *schedule.Event          { return &w.event }
-func (w *racerWorker) owner() *thread                 { return w.thread }
-func (w *racerWorker) order() uint64                  { return w.since }
-func (w *racerWorker) infrastructure() bool           { return false }
-func (w *racerWorker) request() bool                  { return true }
-func (w *racerWorker) answer(e *engine) (int64, bool) { return e.revisionOf(w.call), true }
+func (w *racerWorker) base() *schedule.Event         { return &w.event }
+func (w *racerWorker) owner() *thread                { return w.thread }
+func (w *racerWorker) order() uint64                 { return w.since }
+func (w *racerWorker) infrastructure() bool          { return false }
+func (w *racerWorker) request() bool                 { return true }
+func (w *racerWorker) sight(e *engine) (int64, bool) { return e.sight(w.call), true }
 
 // take makes the call and hands its answer to the task.
 func (w *racerWorker) take(e *engine) {
@@ -241,7 +242,8 @@ func (w *racerWorker) act(action Action) {
 		})
 	default:
 		w.task = nil
-		q.inner.done(w.key)
+		e.sequence++
+		q.inner.done(w.key, e.sequence)
 		if action.err != nil {
 			q.failed(w.key, action.err)
 		} else {

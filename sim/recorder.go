@@ -15,10 +15,10 @@ import (
 
 // eventState is what the engine knows of the events that share a name but for their occurrence.
 type eventState struct {
-	count    int
-	revision int64 // of what the latest one read or wrote
-	code     int
-	record   int
+	count  int
+	sight  int64 // what the latest one found, see engine.sight
+	code   int
+	record int
 	// burst and commits of the thread at the latest one, see thread.
 	burst, commits int
 }
@@ -63,6 +63,27 @@ func (e *engine) revisionOf(r *apiserver.Request) int64 {
 	return 0
 }
 
+// sight returns what tells a poll from a request that is new: the revision of what it finds now, and for a write also
+// what it carries. The same write on the same object is answered in the same way.
+func (e *engine) sight(r *apiserver.Request) int64 {
+	revision := e.revisionOf(r)
+	if !r.Verb.IsWrite() {
+		return revision
+	}
+	var h canon.Hasher
+	h.Int(revision)
+	h.Int(carriedRevision(r))
+	switch {
+	case r.Object != nil:
+		h.Object(r.Object)
+	case r.Verb == schedule.Patch:
+		h.String(string(r.PatchData))
+	default:
+		h.Object(&r.Delete)
+	}
+	return int64(h.Sum())
+}
+
 // occurrence returns the number that the step will have among those of its name. A poll keeps the number of the event
 // it repeats.
 func (e *engine) occurrence(s stepper) int {
@@ -80,9 +101,12 @@ func (e *engine) occurrence(s stepper) int {
 // repeats reports whether the step is a poll: its thread made the same request before, has slept or begun another pass
 // since, committed nothing from then on, and what it looks at is as it was.
 func (e *engine) repeats(s stepper, state *eventState) bool {
-	revision, ok := s.answer(e)
 	t := s.owner()
-	return ok && state.burst != t.burst && state.commits == t.commits && state.revision == revision
+	if t == nil || state.burst == t.burst || state.commits != t.commits {
+		return false
+	}
+	sight, ok := s.sight(e)
+	return ok && state.sight == sight
 }
 
 // note appends a record for a step that is no request.
@@ -90,7 +114,7 @@ func (e *engine) note(t *thread, event schedule.Event, cause int) {
 	state := e.stateOf(event)
 	state.count++
 	event.Occurrence = state.count
-	e.append(t, history.Record{Event: event, Cause: cause})
+	e.append(t, history.Record{Event: event, Cause: cause, ReadsFrom: -1})
 	state.record = e.last
 }
 
@@ -149,8 +173,8 @@ func (e *engine) call(t *thread, s stepper, r *apiserver.Request) *apiserver.Res
 	if !poll {
 		named.Occurrence++
 	}
-	carried := carriedRevision(r)
-	e.monitor.Before(e.clock, named)
+	announced, carried, sight := named, carriedRevision(r), e.sight(r)
+	e.monitor.Before(e.clock, announced)
 	response := e.server.Do(r)
 	e.history.Requests++
 	if response.Committed != 0 {
@@ -162,17 +186,17 @@ func (e *engine) call(t *thread, s stepper, r *apiserver.Request) *apiserver.Res
 	} else {
 		state.count++
 		named.Occurrence = state.count
-		e.appendCall(t, named, response, carried)
+		e.appendCall(t, named, r.Kind, response, carried)
 		state.record = e.last
 	}
-	state.code, state.burst, state.commits, state.revision = response.Code, t.burst, t.commits, e.revisionOf(r)
+	state.code, state.burst, state.commits, state.sight = response.Code, t.burst, t.commits, sight
 	if response.Committed != 0 {
 		e.monitor.Committed(e.clock, r.Kind.Name())
 		if t.story {
-			e.monitor.Settled(e.clock)
+			e.disturbed(e.clock)
 		}
 	}
-	e.monitor.After(e.clock, named, r, response)
+	e.monitor.After(e.clock, announced, r, response)
 	return response
 }
 
@@ -187,7 +211,9 @@ func (e *engine) repeat(state *eventState, event *schedule.Event, response *apis
 	e.hash.Int(int64(response.Code))
 }
 
-func (e *engine) appendCall(t *thread, event schedule.Event, response *apiserver.Response, carried int64) {
+func (e *engine) appendCall(
+	t *thread, event schedule.Event, kind *apiserver.Kind, response *apiserver.Response, carried int64,
+) {
 	record := history.Record{
 		Event: event, Cause: -1, ReadsFrom: -1,
 		Code: response.Code, Before: response.Before, After: response.Object,
@@ -198,21 +224,47 @@ func (e *engine) appendCall(t *thread, event schedule.Event, response *apiserver
 		record.Reason, record.Message = string(status.Reason), status.Message
 	}
 	if carried != 0 {
-		record.ReadsFrom = e.readsFrom(event, carried)
+		record.ReadsFrom = e.readsFrom(event, kind, carried)
 	}
 	e.append(t, record)
 }
 
 // readsFrom finds the answer that gave an actor the revision its write carries: the latest one that did.
-func (e *engine) readsFrom(event schedule.Event, carried int64) int {
+func (e *engine) readsFrom(event schedule.Event, kind *apiserver.Kind, carried int64) int {
 	for i := len(e.history.Records) - 1; i >= 0; i-- {
 		r := &e.history.Records[i]
-		if r.Event.Actor == event.Actor && r.Event.Kind == event.Kind && r.After != nil && r.Code != 0 &&
-			r.After.GetName() == event.Name && r.After.GetNamespace() == event.Namespace && revision(r.After) == carried {
-			return i
+		if r.Event.Actor != event.Actor || r.Event.Kind != event.Kind {
+			continue
+		}
+		switch r.Event.Verb {
+		case schedule.List, schedule.CachedList:
+			if e.listed(r, event, kind, carried) {
+				return i
+			}
+		case schedule.Deliver, schedule.Handle:
+		default:
+			if r.After != nil && r.After.GetName() == event.Name && r.After.GetNamespace() == event.Namespace &&
+				revision(r.After) == carried {
+				return i
+			}
 		}
 	}
 	return -1
+}
+
+// listed reports whether a list showed the object at the revision: it was the object's latest when the list was made.
+func (e *engine) listed(list *history.Record, event schedule.Event, kind *apiserver.Kind, carried int64) bool {
+	if carried > list.Revision || list.Event.Namespace != "" && list.Event.Namespace != event.Namespace {
+		return false
+	}
+	log := e.server.Log(kind)
+	for i := len(log) - 1; i >= 0 && log[i].Revision > carried; i-- {
+		changed := log[i].Object
+		if log[i].Revision <= list.Revision && changed.GetName() == event.Name && changed.GetNamespace() == event.Namespace {
+			return false
+		}
+	}
+	return true
 }
 
 // carriedRevision returns the revision that a write carries as its optimistic lock.
@@ -245,11 +297,21 @@ func (e *engine) committed(kind *apiserver.Kind) {
 // one commit costs one object.
 func (e *engine) foldState(event *apiserver.Event) {
 	if event.Prev != nil {
-		e.state ^= canon.Hash(event.Prev)
+		e.state ^= e.contentHash(event.Prev)
 	}
 	if event.Type != apiserver.Deleted {
-		e.state ^= canon.Hash(event.Object)
+		e.state ^= e.contentHash(event.Object)
 	}
+}
+
+// contentHash returns the canonical hash of a stored object, which is immutable.
+func (e *engine) contentHash(obj apiserver.Object) uint64 {
+	hash, ok := e.contents[obj]
+	if !ok {
+		hash = canon.Hash(obj)
+		e.contents[obj] = hash
+	}
+	return hash
 }
 
 // readCache carries out a read of an informer's view.
@@ -269,7 +331,7 @@ func (e *engine) readCache(o *op, read func()) {
 			}
 		}
 	}
-	state.burst, state.commits, state.revision = o.thread.burst, o.thread.commits, o.reads.revision()
+	state.burst, state.commits, state.sight = o.thread.burst, o.thread.commits, o.reads.revision()
 }
 
 func (e *engine) delay(event schedule.Event) time.Duration {
@@ -277,6 +339,7 @@ func (e *engine) delay(event schedule.Event) time.Duration {
 		return 0
 	}
 	if d := e.plan.Strategy.Delay(event); d > 0 {
+		e.disturbed(e.clock + d)
 		return e.clock + d
 	}
 	return 0

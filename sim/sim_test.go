@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,76 +94,19 @@ func value(h *history.History) string {
 	return last
 }
 
+// horizonTest is an operator, and how a run of it is to end.
+type horizonTest struct {
+	name    string
+	f       reconcileFunc
+	outcome history.Outcome
+	value   string // of the ConfigMap at the end of a terminal run
+}
+
 // TestHorizon checks that a terminal state is told from one that will still change, whatever keeps the operator busy.
 func TestHorizon(t *testing.T) {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lock"}}
-	tests := []struct {
-		name    string
-		f       reconcileFunc
-		outcome history.Outcome
-		value   string
-	}{
-		{"at rest", func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
-			return ctrl.Result{}, nil
-		}, history.Terminal, ""},
-		{"requeues for ever", func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
-			return ctrl.Result{RequeueAfter: 30 * time.Second}, nil
-		}, history.Terminal, ""},
-		{"fails for ever", func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
-			return ctrl.Result{}, errors.New("no")
-		}, history.Terminal, ""},
-		{"polls for ever in a pass", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
-			for cm.Data == nil {
-				time.Sleep(time.Minute)
-				if err := c.Get(ctx, ctrlclient.ObjectKeyFromObject(cm), cm); err != nil {
-					return ctrl.Result{}, err
-				}
-			}
-			return ctrl.Result{}, nil
-		}, history.Terminal, ""},
-		{"holds a lease", func(ctx context.Context, c ctrlclient.Client, _ *corev1.ConfigMap) (ctrl.Result, error) {
-			held := &coordinationv1.Lease{}
-			if err := c.Get(ctx, ctrlclient.ObjectKeyFromObject(lease), held); err != nil {
-				return ctrl.Result{}, err
-			}
-			holder := "me" + strconv.Itoa(int(time.Now().Unix()))
-			held.Spec.HolderIdentity = &holder
-			return ctrl.Result{RequeueAfter: 2 * time.Second}, c.Update(ctx, held)
-		}, history.Terminal, ""},
-		{"swallows an error and never comes back", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
-			cm.ResourceVersion = "1"
-			_ = set(ctx, c, cm, "lost")
-			return ctrl.Result{}, nil
-		}, history.Terminal, ""},
-		{"acts after a long requeue", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
-			if time.Since(sim.Epoch) < 40*time.Minute {
-				return ctrl.Result{RequeueAfter: 40 * time.Minute}, nil
-			}
-			if cm.Data != nil {
-				return ctrl.Result{}, nil
-			}
-			return ctrl.Result{}, set(ctx, c, cm, "late")
-		}, history.Terminal, "late"},
-		{"acts after a long sleep in its pass", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
-			if cm.Data != nil {
-				return ctrl.Result{}, nil
-			}
-			time.Sleep(40 * time.Minute)
-			return ctrl.Result{}, set(ctx, c, cm, "late")
-		}, history.Terminal, "late"},
-		{"goes back and forth", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
-			if cm.Data["value"] == "on" {
-				return ctrl.Result{}, set(ctx, c, cm, "off")
-			}
-			return ctrl.Result{}, set(ctx, c, cm, "on")
-		}, history.Livelock, ""},
-		{"never ends", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
-			return ctrl.Result{}, set(ctx, c, cm, cm.Data["value"]+"x")
-		}, history.Inconclusive, ""},
-	}
-	for _, test := range tests {
+	for _, test := range slices.Concat(quietOperators, busyOperators, lateOperators) {
 		t.Run(test.name, func(t *testing.T) {
-			config := newConfig(test.f, configMap("a"), lease)
+			config := newConfig(test.f, configMap("a"), lock)
 			config.Limits.Steps = 3000
 			h := run(t, config, sim.Plan{})
 			if h.Outcome != test.outcome {
@@ -173,6 +117,100 @@ func TestHorizon(t *testing.T) {
 			}
 		})
 	}
+}
+
+var lock = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lock"}}
+
+// quietOperators do nothing that counts, again and again.
+var quietOperators = []horizonTest{
+	{"at rest", func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
+		return ctrl.Result{}, nil
+	}, history.Terminal, ""},
+	{"requeues for ever", func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
+		return ctrl.Result{RequeueAfter: 30 * time.Second}, nil
+	}, history.Terminal, ""},
+	{"requeues every second for ever", func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}, history.Terminal, ""},
+	{"fails for ever", func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
+		return ctrl.Result{}, errors.New("no")
+	}, history.Terminal, ""},
+	{"polls for ever in a pass", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+		for cm.Data == nil {
+			time.Sleep(time.Minute)
+			if err := c.Get(ctx, ctrlclient.ObjectKeyFromObject(cm), cm); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+		return ctrl.Result{}, nil
+	}, history.Terminal, ""},
+	{"holds a lease", func(ctx context.Context, c ctrlclient.Client, _ *corev1.ConfigMap) (ctrl.Result, error) {
+		held := &coordinationv1.Lease{}
+		if err := c.Get(ctx, ctrlclient.ObjectKeyFromObject(lock), held); err != nil {
+			return ctrl.Result{}, err
+		}
+		holder := "me" + strconv.Itoa(int(time.Now().Unix()))
+		held.Spec.HolderIdentity = &holder
+		return ctrl.Result{RequeueAfter: 2 * time.Second}, c.Update(ctx, held)
+	}, history.Terminal, ""},
+	{"swallows an error and never comes back",
+		func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+			cm.ResourceVersion = "1"
+			_ = set(ctx, c, cm, "lost")
+			return ctrl.Result{}, nil
+		}, history.Terminal, ""},
+}
+
+// busyOperators never come to rest.
+var busyOperators = []horizonTest{
+	{"goes back and forth", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+		if cm.Data["value"] == "on" {
+			return ctrl.Result{}, set(ctx, c, cm, "off")
+		}
+		return ctrl.Result{}, set(ctx, c, cm, "on")
+	}, history.Livelock, ""},
+	{"never ends", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+		return ctrl.Result{}, set(ctx, c, cm, cm.Data["value"]+"x")
+	}, history.Inconclusive, ""},
+}
+
+// lateOperators do what counts late.
+var lateOperators = []horizonTest{
+	{"acts after a long requeue", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+		if time.Since(sim.Epoch) < 40*time.Minute {
+			return ctrl.Result{RequeueAfter: 40 * time.Minute}, nil
+		}
+		if cm.Data != nil {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, set(ctx, c, cm, "late")
+	}, history.Terminal, "late"},
+	{"acts after many requeues", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+		if time.Since(sim.Epoch) < 25*time.Minute {
+			return ctrl.Result{RequeueAfter: 10 * time.Second}, nil
+		}
+		if cm.Data != nil {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, set(ctx, c, cm, "late")
+	}, history.Terminal, "late"},
+	{"acts after many errors", func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+		if cm.Data != nil {
+			return ctrl.Result{}, nil
+		}
+		if time.Since(sim.Epoch) < 15*time.Minute {
+			return ctrl.Result{}, errors.New("not yet")
+		}
+		return ctrl.Result{}, set(ctx, c, cm, "late")
+	}, history.Terminal, "late"},
+	{"acts after a long sleep in its pass",
+		func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+			if cm.Data != nil {
+				return ctrl.Result{}, nil
+			}
+			time.Sleep(40 * time.Minute)
+			return ctrl.Result{}, set(ctx, c, cm, "late")
+		}, history.Terminal, "late"},
 }
 
 func TestPanicIsAFinding(t *testing.T) {

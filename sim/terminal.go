@@ -14,6 +14,9 @@ const (
 	// horizonInPass is the least horizon while a worker is in the middle of a pass: it sleeps or polls there, and only
 	// its code knows for how long it will.
 	horizonInPass = time.Hour
+	// horizonPasses is how many passes of an operator that keeps looking the horizon spans, as far as they fit into
+	// horizonInPass: only its code knows after how many of them it will do something.
+	horizonPasses = 180
 	// livelockRepeats is how often the cluster must have been in one and the same state, each time after a commit, for a
 	// run that reaches a limit to be a livelock.
 	livelockRepeats = 5
@@ -30,10 +33,21 @@ func (q *quietness) commit(now time.Duration) {
 	q.lastCommit = now
 }
 
+// returning is a queue of an operator, whose keys may come back by themselves.
+type returning interface {
+	// interval returns the longest time that a key which waits is away for; zero if none is.
+	interval() time.Duration
+}
+
 // horizon returns how long the run must be quiet: at least the constant for its situation, and twice the longest gap
 // seen between two commits.
 func (e *engine) horizon() time.Duration {
 	least := horizonAtRest
+	for _, q := range e.queues {
+		if r, ok := q.(returning); ok {
+			least = max(least, min(horizonPasses*r.interval(), horizonInPass))
+		}
+	}
 	for _, p := range e.processes {
 		if p.passes > 0 {
 			least = horizonInPass

@@ -89,7 +89,12 @@ type run struct {
 
 func (r *run) execute() (*history.History, error) {
 	progress := &atomic.Int64{}
-	if err := bubble(progress, r.world.config.Limits.stuck(), func() { r.inBubble(progress) }); err != nil {
+	err := bubble(progress, r.world.config.Limits.stuck(), func() { r.inBubble(progress) })
+	if leak, ok := errors.AsType[*leakError](err); ok && r.failure == nil {
+		err = nil
+		r.engine.abandonTo(leak)
+	}
+	if err != nil {
 		var stuck *StuckError
 		if !errors.As(err, &stuck) && r.failure != nil {
 			return nil, r.failure
@@ -132,8 +137,8 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 		holds:   newHolds(r.plan.Constraints),
 		events:  make(map[schedule.Event]*eventState, 128),
 		commits: map[int64]int{},
-		states:  map[uint64]int{},
-		last:    -1,
+		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{},
+		last: -1,
 	}
 	e.server = r.world.snapshot.NewServer(e.now)
 	e.hashed = e.server.Revision()
@@ -178,7 +183,7 @@ func (e *engine) beginScript() {
 		return
 	}
 	e.quiet.commit(e.clock)
-	e.monitor.Settled(e.clock)
+	e.disturbed(e.clock)
 	for i := range e.config.Racers {
 		if racer := &e.config.Racers[i]; racer.WithScript {
 			e.startRacer(racer)
@@ -208,11 +213,23 @@ func (e *engine) finish() {
 	e.drain()
 }
 
+// abandonTo takes what a run holds away from the goroutines that keep its engine in memory for ever, and notes that they do.
+func (e *engine) abandonTo(leak *leakError) {
+	for _, g := range leak.goroutines {
+		e.history.Unfinished = append(e.history.Unfinished, "a goroutine that has not ended: "+g)
+	}
+	if e.settling {
+		return // its server is still needed, and there is one such run a world
+	}
+	e.server, e.monitor, e.events, e.contents = nil, nil, nil, nil
+	e.informers, e.registrations, e.queues, e.ops, e.racers, e.timers = nil, nil, nil, nil, nil, nil
+}
+
 // drain lets virtual time go on until what user code still sleeps on has ended. Goroutines that make calls exit there;
-// those that wait for ever are found, and named, by the bubble itself.
+// those that are still there after it are found, and named, when the bubble ends.
 func (e *engine) drain() {
 	e.settle()
-	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour} {
+	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
 		time.Sleep(d)
 		e.settle()
 	}

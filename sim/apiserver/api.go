@@ -49,6 +49,8 @@ type Request struct {
 	FieldSelector        fields.Selector // nil selects everything
 	Limit                int64
 	Continue             string
+
+	warnings []string // for the response
 }
 
 // Key returns the namespace and name the request is about.

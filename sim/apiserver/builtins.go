@@ -87,8 +87,9 @@ func builtins(version Version) []*Kind {
 	}, rules[corev1.Event]{validate: builtin.ValidateEvent})
 	rows[namespaceOrder] = row(version, "v1", "Namespace", "namespaces", Kind{
 		ShortNames: []string{"ns"}, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true, Fields: namespaceFields,
+		Held: func(obj Object) bool { return len(as[corev1.Namespace](obj).Spec.Finalizers) > 0 },
 	}, rules[corev1.Namespace]{
-		defaults: builtin.DefaultNamespace, prepare: builtin.PrepareNamespace,
+		defaults: builtin.DefaultNamespace, prepare: builtin.PrepareNamespace, prepareUpdate: builtin.KeepNamespaceFinalizers,
 		validate: builtin.ValidateNamespace, validateStatus: builtin.ValidateNamespaceStatus,
 	})
 	rows[leaseOrder] = row(version, "coordination.k8s.io/v1", "Lease", "leases", Kind{

@@ -1,7 +1,11 @@
 package apiserver
 
 import (
+	"errors"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,14 +42,42 @@ func (s *Server) body(req *Request) (Object, *statusError) {
 		return nil, badRequest("the request for %s has no object", k)
 	}
 	obj, err := k.Stored(req.Object)
-	if err != nil {
+	switch inner := errors.Unwrap(err); {
+	case inner != nil: // it cannot be read
+		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, inner)
+	case err != nil:
 		return nil, badRequest("%v", err)
 	}
 	if err := placeIn(req.Namespace, obj); err != nil {
 		return nil, err
 	}
 	k.receive(obj, k.dropped(req.Subresource))
+	req.dropRepeatedOwners(obj, "")
 	return obj, nil
+}
+
+// dropRepeatedOwners drops owner references that the object has twice, with a warning; pkg/endpoints/handlers/rest.go
+// dedupOwnerReferencesAndAddWarning.
+func (r *Request) dropRepeatedOwners(obj Object, when string) {
+	if r.Kind.owners(obj) < 2 {
+		return
+	}
+	var kept []metav1.OwnerReference
+	var repeated []string
+	for _, reference := range obj.GetOwnerReferences() {
+		if slices.ContainsFunc(kept, func(k metav1.OwnerReference) bool { return sameOwner(k, reference) }) {
+			repeated = append(repeated, string(reference.UID))
+		} else {
+			kept = append(kept, reference)
+		}
+	}
+	if len(repeated) == 0 {
+		return
+	}
+	obj.SetOwnerReferences(kept)
+	r.warnings = append(r.warnings, ".metadata.ownerReferences contains duplicate entries"+when+"; API server dedups owner "+
+		"references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "+
+		"observed: "+strings.Join(repeated, ", "))
 }
 
 // placeIn sees to it that the object is in the namespace of the request; pkg/registry/rest/meta.go
@@ -135,7 +167,7 @@ func (s *Server) createNamed(req *Request, obj Object) *Response {
 	if errs := s.validateNew(k, obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
 	}
-	if obj.GetResourceVersion() != "" {
+	if revision, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err == nil && revision != 0 && !req.DryRun {
 		return failed(plain("resourceVersion should not be set on objects to be created"))
 	}
 	if existing := s.table(k).get(obj.GetNamespace(), obj.GetName()); existing != nil {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -17,15 +18,17 @@ import (
 func (s *Server) delete(req *Request) *Response {
 	k := req.Kind
 	options := req.Delete
-	if errs := metavalidation.ValidateDeleteOptions(&options); len(errs) > 0 {
-		return failed(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs))
+	if err := checkDeleteOptions(&options); err != nil {
+		return failed(err)
 	}
 	e := s.table(k).get(req.Namespace, req.Name)
 	if e == nil {
 		return failed(notFound(k, req.Name))
 	}
 	if k.order == namespaceOrder {
-		return s.deleteNamespace(req, e.object)
+		if response := s.deleteNamespace(req, e.object); response != nil {
+			return response
+		}
 	}
 	if err := checkPreconditions(k, e, options.Preconditions); err != nil {
 		return failed(err)
@@ -47,6 +50,13 @@ func (s *Server) delete(req *Request) *Response {
 		response.Code = http.StatusAccepted // an old way to say that the object is still there
 	}
 	return response
+}
+
+func checkDeleteOptions(options *metav1.DeleteOptions) *statusError {
+	if errs := metavalidation.ValidateDeleteOptions(options); len(errs) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
+	return nil
 }
 
 // remove takes the object of the response out of the store, and completes the response.
@@ -208,26 +218,24 @@ func (k *Kind) propagation(finalizers []string, options *metav1.DeleteOptions) m
 	return k.DefaultPropagation
 }
 
-// deleteNamespace starts the end of a namespace: it is Terminating until the namespace controller has emptied it;
-// pkg/registry/core/namespace/storage/storage.go of k8s.io/kubernetes.
+// deleteNamespace starts the end of a namespace: it is Terminating until the namespace controller has emptied it. It
+// returns nil for one that is ready to go as any other object; pkg/registry/core/namespace/storage/storage.go of
+// k8s.io/kubernetes.
 func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
 	ns := stored.(*corev1.Namespace)
-	if p := req.Delete.Preconditions; p != nil && p.UID != nil && *p.UID != ns.UID {
-		text := "Precondition failed: UID in precondition: " + string(*p.UID) + ", UID in object meta: " + string(ns.UID)
-		return failed(apierrors.NewConflict(req.Kind.GroupResource(), ns.Name, errorText(text)))
+	if refusal := refuseNamespaceDelete(ns, req.Delete.Preconditions); refusal != "" {
+		return failed(apierrors.NewConflict(req.Kind.GroupResource(), ns.Name, errorText(refusal)))
 	}
 	switch ns.Name {
 	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
 		refusal := errorText("this namespace may not be deleted")
 		return failed(apierrors.NewForbidden(req.Kind.GroupResource(), ns.Name, refusal))
 	}
-	if ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0 {
+	switch {
+	case ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0:
 		return answer(stored, stored)
-	}
-	if ns.DeletionTimestamp != nil {
-		response := &Response{Code: http.StatusOK, Object: stored, Before: stored}
-		s.remove(req.Kind, response)
-		return response
+	case ns.DeletionTimestamp != nil:
+		return nil
 	}
 	s.gap("namespaces are marked as Terminating but never emptied: there is no namespace controller")
 	terminating := *ns
@@ -237,9 +245,34 @@ func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
 	return s.write(req.Kind, &terminating, stored, req.DryRun || len(req.Delete.DryRun) > 0)
 }
 
+func refuseNamespaceDelete(ns *corev1.Namespace, preconditions *metav1.Preconditions) string {
+	const text = "Precondition failed: %[1]s in precondition: %[2]s, %[1]s in object meta: %[3]s"
+	switch p := preconditions; {
+	case p == nil:
+		return ""
+	case p.UID != nil && *p.UID != ns.UID:
+		return fmt.Sprintf(text, "UID", *p.UID, ns.UID)
+	case p.ResourceVersion != nil && *p.ResourceVersion != ns.ResourceVersion:
+		return fmt.Sprintf(text, "ResourceVersion", *p.ResourceVersion, ns.ResourceVersion)
+	default:
+		return ""
+	}
+}
+
 // deleteCollection lists and deletes one object after another, in the order of their storage keys. It stops at the first
 // error; what was deleted by then stays deleted. Committed is the revision of the last commit.
 func (s *Server) deleteCollection(req *Request) *Response {
+	if req.Kind.Namespaced && req.Namespace == "" {
+		// Only the collections of single namespaces can be deleted: pkg/endpoints/installer.go.
+		code := http.StatusMethodNotAllowed
+		return failed(apierrors.NewGenericServerResponse(code, "delete", req.Kind.GroupResource(), "", "", 0, true))
+	}
+	if req.Kind.order == namespaceOrder {
+		return failed(noSuchMethod())
+	}
+	if err := checkDeleteOptions(&req.Delete); err != nil {
+		return failed(err)
+	}
 	response := s.list(req)
 	if response.Err != nil {
 		return response

@@ -92,6 +92,11 @@ func noSuchResource() *statusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }
 
+// noSuchMethod is a method that a path does not take.
+func noSuchMethod() *statusError {
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
+}
+
 // tooLargeRevision is a read at a revision that has not happened: pkg/storage/errors.go NewTooLargeResourceVersionError.
 func tooLargeRevision(want, have int64) *statusError {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", want, have), 1)

@@ -46,6 +46,7 @@ var outOfScope = map[string]string{
 	"create-unknown-field-warn": "Warning headers need the text of the request, which only the HTTP way in has",
 	"request-too-large":         "request sizes belong to the HTTP way in",
 	"unsupported-media-type":    "media types belong to the HTTP way in",
+	"watch-bad-rv":              "the parameters of a watch are parsed by the HTTP way in",
 	"unknown-resource":          "paths are routed by the HTTP way in",
 	"watch-list-stream":         "bookmarks belong to the HTTP way in",
 	"watch-too-old-etcd":        "a server without a watch cache",
@@ -186,7 +187,10 @@ func (p *player) play(request goldenRequest, want goldenResponse) error {
 	if err != nil {
 		return err
 	}
-	if location.Query().Get("watch") != "" {
+	switch watches := location.Query().Get("watch") != ""; {
+	case watches && want.Code != 200:
+		return fmt.Errorf("%s: a watch cannot fail here", request.Path)
+	case watches:
 		return p.match(fmt.Sprintf("%s: events", request.Path), any(want.Events), p.watch(req))
 	}
 	response := p.server.Do(req)

@@ -51,6 +51,8 @@ type Kind struct {
 	PrepareUpdate func(obj, old Object)
 	// PrepareStatus carries over what a write to the status subresource may not clear, in place.
 	PrepareStatus func(obj, old Object)
+	// Held says that something of its own keeps an object of the kind, besides its finalizers; nil for most kinds.
+	Held func(obj Object) bool
 	// ReturnsDeleted says that a delete answers with the object that was deleted instead of a Status.
 	ReturnsDeleted bool
 	// Fields are the field selectors of the kind besides metadata.name and metadata.namespace, each with its value.

@@ -4,14 +4,18 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // get answers a GET of one object.
@@ -74,11 +78,19 @@ func decodeContinue(text string) (continueToken, *statusError) {
 	if err == nil {
 		err = json.Unmarshal(data, &token)
 	}
-	if err == nil && (token.APIVersion != "meta.k8s.io/v1" || token.Revision == 0 || token.Start == "") {
-		err = errorText("not a token of this server")
+	const refused = "invalid continue token: continue key is not valid: "
+	switch {
+	case err != nil:
+		return token, badRequest(refused+"%v", err)
+	case token.APIVersion != "meta.k8s.io/v1":
+		return token, badRequest(refused+"server does not recognize this encoded version %v", token.APIVersion)
+	case token.Revision == 0:
+		return token, badRequest(refused + "incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+	case token.Start == "":
+		return token, badRequest(refused + "encoded start key empty (version meta.k8s.io/v1)")
 	}
-	if err != nil {
-		return token, badRequest("continue key is not valid: %v", err)
+	if key := "/" + strings.TrimPrefix(token.Start, "/"); path.Clean(key) != key {
+		return token, badRequest(refused+"%v", token.Start)
 	}
 	return token, nil
 }
@@ -92,6 +104,11 @@ type page struct {
 
 // list answers a GET of a collection.
 func (s *Server) list(req *Request) *Response {
+	if errs := listvalidation.ValidateListOptions(&internalversion.ListOptions{
+		ResourceVersion: req.ResourceVersion, ResourceVersionMatch: req.ResourceVersionMatch, Continue: req.Continue,
+	}, true); len(errs) > 0 {
+		return failed(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs))
+	}
 	if err := req.Kind.checkFieldSelector(req.FieldSelector); err != nil {
 		return failed(err)
 	}
@@ -124,19 +141,17 @@ func (s *Server) list(req *Request) *Response {
 // page finds the state a list is of; pkg/storage/etcd3/store.go GetList.
 func (s *Server) page(req *Request) (page, *statusError) {
 	t := s.table(req.Kind)
-	revision, err := s.readRevision(req.ResourceVersion)
-	if err != nil {
-		return page{}, err
-	}
 	p := page{revision: s.revision, limit: req.Limit}
 	if req.Continue != "" {
 		return s.nextPage(req, p)
 	}
+	revision, err := s.readRevision(req.ResourceVersion)
+	if err != nil {
+		return page{}, badRequest("invalid resource version: %s", err.ErrStatus.Message)
+	}
 	exact := req.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
 		req.ResourceVersionMatch == "" && revision > 0 && req.Limit > 0
 	switch {
-	case exact && req.ResourceVersionMatch != "" && revision == 0:
-		return page{}, badRequest("resourceVersionMatch Exact is forbidden for resourceVersion %q", req.ResourceVersion)
 	case revision > s.revision:
 		return page{}, tooLargeRevision(revision, s.revision)
 	case exact && revision < s.compacted:
@@ -152,12 +167,15 @@ func (s *Server) page(req *Request) (page, *statusError) {
 
 // nextPage goes on where a continue token says.
 func (s *Server) nextPage(req *Request, p page) (page, *statusError) {
-	if req.ResourceVersion != "" && req.ResourceVersion != "0" {
-		return p, badRequest("specifying resource version is not allowed when using continue")
-	}
 	token, err := decodeContinue(req.Continue)
 	if err != nil {
 		return p, err
+	}
+	if req.ResourceVersion != "" && req.ResourceVersion != "0" {
+		return p, badRequest("specifying resource version is not allowed when using continue")
+	}
+	if token.Revision > s.revision {
+		return p, tooLargeRevision(token.Revision, s.revision)
 	}
 	if token.Revision > 0 && token.Revision < s.compacted {
 		expired := apierrors.NewResourceExpired(inconsistentContinue)
@@ -165,7 +183,7 @@ func (s *Server) nextPage(req *Request, p page) (page, *statusError) {
 		return p, expired
 	}
 	if token.Revision > 0 {
-		p.revision = min(token.Revision, s.revision)
+		p.revision = token.Revision
 	}
 	entries := inNamespace(s.table(req.Kind).at(p.revision), req.Namespace)
 	start := strings.TrimSuffix(token.Start, "\x00")

@@ -1,10 +1,12 @@
 package apiserver
 
 import (
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,8 +17,8 @@ func (s *Server) Load(obj Object) error { return s.LoadAll([]Object{obj}) }
 // LoadAll puts objects into the store as they are written, unlike a create: status, generation, finalizers,
 // deletionTimestamp, creationTimestamp and UID are kept. What is not written is defaulted, the UID included, and the result
 // must be valid. Namespaces that do not exist are made. An owner reference without a uid gets the one of the object it
-// names, in the store or among those that are loaded. The objects belong to the server from then on. After an error some of
-// them may be in the store and others not.
+// names, in the store or among those that are loaded. The objects are copied. After an error some of them may be in the store
+// and others not.
 func (s *Server) LoadAll(objects []Object) error {
 	loaded := make([]loading, len(objects))
 	for i, obj := range objects {
@@ -48,6 +50,20 @@ func (l loading) String() string {
 	return fmt.Sprintf("%s %s", l.kind.Kind, types.NamespacedName{Namespace: l.obj.GetNamespace(), Name: l.obj.GetName()})
 }
 
+// copyStored returns a copy of an object in stored form. One that somebody wrote down as a tree in Go may have numbers of
+// types that JSON decoders never use.
+func (k *Kind) copyStored(obj Object) (Object, error) {
+	u, untyped := obj.(*unstructured.Unstructured)
+	if !untyped {
+		return k.Stored(obj.DeepCopyObject().(Object))
+	}
+	data, err := json.Marshal(u.Object)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k, err)
+	}
+	return k.Decode(data)
+}
+
 // prepareLoad fills in what is not written.
 func (s *Server) prepareLoad(obj Object) (loading, error) {
 	k := s.kinds.Of(obj)
@@ -55,7 +71,7 @@ func (s *Server) prepareLoad(obj Object) (loading, error) {
 		return loading{}, fmt.Errorf("%s %q: no such kind in the kinds table: give its CustomResourceDefinition",
 			obj.GetObjectKind().GroupVersionKind(), obj.GetName())
 	}
-	stored, err := k.Stored(obj)
+	stored, err := k.copyStored(obj)
 	if err != nil {
 		return loading{}, err
 	}

@@ -40,7 +40,8 @@ func (k *Kind) mergeCustom(stored Object, patch []byte) (Object, bool) {
 	return obj, err == nil
 }
 
-// mergeMap returns base with the changes of a merge patch, RFC 7396. Neither is changed.
+// mergeMap returns base, which is not changed, with the changes of a merge patch, RFC 7396. As in the library that a real
+// server uses, lists lose the nulls of the objects in them, unless they take the place of an object.
 func mergeMap(base, changes map[string]any) map[string]any {
 	merged := maps.Clone(base)
 	if merged == nil {
@@ -53,11 +54,33 @@ func mergeMap(base, changes map[string]any) map[string]any {
 		case map[string]any:
 			below, _ := merged[name].(map[string]any)
 			merged[name] = mergeMap(below, change)
+		case []any:
+			if _, replaces := merged[name].(map[string]any); !replaces {
+				dropNulls(change)
+			}
+			merged[name] = change
 		default:
 			merged[name] = change
 		}
 	}
 	return merged
+}
+
+// dropNulls removes the fields that are null from a value and all below it, in place. The nulls of lists stay.
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, below := range value {
+			if below == nil {
+				delete(value, name)
+			}
+			dropNulls(below)
+		}
+	case []any:
+		for _, item := range value {
+			dropNulls(item)
+		}
+	}
 }
 
 // mergeBuiltin merges each top-level field of its own: a patch of the metadata leaves the spec alone.

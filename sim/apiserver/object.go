@@ -72,7 +72,7 @@ func (k *Kind) Stored(obj Object) (Object, error) {
 	}
 }
 
-// adopt sees to it that the object says of itself what it is, and that a custom resource has its metadata.
+// adopt sees to it that the object says of itself what it is, and that the metadata of a custom resource is tidy.
 func (k *Kind) adopt(obj Object) (Object, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk != k.GroupVersionKind {
@@ -82,8 +82,8 @@ func (k *Kind) adopt(obj Object) (Object, error) {
 		obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		if _, ok := u.Object["metadata"].(map[string]any); !ok {
-			u.Object["metadata"] = map[string]any{}
+		if err := tidyRawMeta(u); err != nil {
+			return nil, fmt.Errorf("%s: %w", k, err)
 		}
 	}
 	return obj, nil
@@ -111,6 +111,15 @@ func objectMeta(obj Object) *metav1.ObjectMeta {
 func rawMeta(obj Object) map[string]any {
 	m, _ := obj.(*unstructured.Unstructured).Object["metadata"].(map[string]any)
 	return m
+}
+
+// owners returns how many owner references the object has.
+func (k *Kind) owners(obj Object) int {
+	if k.Custom() {
+		references, _ := rawMeta(obj)["ownerReferences"].([]any)
+		return len(references)
+	}
+	return len(objectMeta(obj).OwnerReferences)
 }
 
 // takeStatus replaces the status of dst by that of src, which both share from then on.

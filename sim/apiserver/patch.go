@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -42,6 +43,7 @@ func (s *Server) patch(req *Request) *Response {
 		return failed(err)
 	}
 	k.receive(obj, k.dropped(req.Subresource))
+	req.dropRepeatedOwners(obj, " after mutating admission happens")
 	return s.replace(req, obj, e)
 }
 
@@ -84,9 +86,17 @@ func (k *Kind) patched(stored Object, patchType types.PatchType, patch []byte) (
 	}
 	obj, err := k.Decode(data)
 	if err != nil {
-		return nil, invalidPatch(string(data), err)
+		return nil, invalidPatch(string(data), withoutKind(err))
 	}
 	return obj, nil
+}
+
+// withoutKind returns what a decoder said, without the kind that [Kind.Decode] puts before it.
+func withoutKind(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
 }
 
 // invalidPatch is a patch whose result is no object of the kind.
@@ -104,6 +114,14 @@ func recovered(err **statusError) {
 	}
 }
 
+// jsonPatchOp is the form an operation of a JSON patch must have. The library that applies the patch is less strict.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
 // applyJSON applies a JSON patch or a JSON merge patch to a document; jsonPatcher.applyJSPatch of patch.go.
 func applyJSON(document []byte, patchType types.PatchType, patch []byte) (patched []byte, statusErr *statusError) {
 	defer recovered(&statusErr)
@@ -117,9 +135,12 @@ func applyJSON(document []byte, patchType types.PatchType, patch []byte) (patche
 		}
 		return merged, nil
 	}
+	if err := kjson.Unmarshal(patch, &[]jsonPatchOp{}); err != nil {
+		return nil, badRequest("error decoding patch: %v", err)
+	}
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return nil, badRequest("%v", err)
 	}
 	if len(operations) > maxPatchOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
@@ -135,38 +156,36 @@ func applyJSON(document []byte, patchType types.PatchType, patch []byte) (patche
 // strategicPatched applies a strategic merge patch; smpPatcher of patch.go. Only the top-level fields that the patch
 // touches take the way through maps, which is slow; the result shares the others with the stored object.
 func (k *Kind) strategicPatched(stored Object, patch []byte) (Object, *statusError) {
-	changes := map[string]any{}
-	if err := kjson.Unmarshal(patch, &changes); err != nil {
-		return nil, badRequest("%v", err)
+	changes, err := decodeStrategic(patch)
+	if err != nil {
+		return nil, err
 	}
 	touched, sparse := k.touched(stored, changes)
-	document, err := runtime.DefaultUnstructuredConverter.ToUnstructured(sparse)
-	if err != nil {
-		return nil, plain(err.Error())
-	}
-	merged, statusErr := mergeStrategic(document, changes, k.New())
-	if statusErr != nil {
-		return nil, statusErr
-	}
 	obj := k.New()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(merged, obj); err != nil {
-		return nil, invalidPatch(fmt.Sprintf("%+v", changes), err)
+	if err := mergeStrategic(sparse, changes, obj); err != nil {
+		return nil, err
 	}
 	if touched != nil {
 		obj = k.withFields(stored, obj, touched)
 	}
-	adopted, err := k.adopt(obj)
-	if err != nil {
+	// What the patch says of apiVersion and kind does not matter: the path says what is patched.
+	obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
+	return obj, nil
+}
+
+func decodeStrategic(patch []byte) (map[string]any, *statusError) {
+	changes := map[string]any{}
+	if err := kjson.Unmarshal(patch, &changes); err != nil {
 		return nil, badRequest("%v", err)
 	}
-	return adopted, nil
+	return changes, nil
 }
 
 // touched returns the indexes of the top-level fields that a patch names, and an object that has nothing but those of the
 // stored one. Where the patch names anything else, a directive or a field the kind does not have, it returns no indexes
 // and the stored object itself.
 func (k *Kind) touched(stored Object, changes map[string]any) ([]int, Object) {
-	var indexes []int
+	indexes := make([]int, 0, len(changes)) // not nil where the patch names nothing
 	for name := range changes {
 		if name == "apiVersion" || name == "kind" {
 			continue
@@ -190,8 +209,24 @@ func (k *Kind) withFields(base, from Object, indexes []int) Object {
 	return obj
 }
 
-// mergeStrategic calls the library, and tells what went wrong as interpretStrategicMergePatchError of patch.go does.
-func mergeStrategic(document, changes map[string]any, schemaOf Object) (merged map[string]any, statusErr *statusError) {
+// mergeStrategic merges changes into an object, and reads the result into another of its type.
+func mergeStrategic(original runtime.Object, changes map[string]any, into runtime.Object) *statusError {
+	document, err := runtime.DefaultUnstructuredConverter.ToUnstructured(original)
+	if err != nil {
+		return plain(err.Error())
+	}
+	merged, statusErr := mergeMaps(document, changes, into)
+	if statusErr != nil {
+		return statusErr
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(merged, into); err != nil {
+		return invalidPatch(fmt.Sprintf("%+v", changes), err)
+	}
+	return nil
+}
+
+// mergeMaps calls the library, and tells what went wrong as interpretStrategicMergePatchError of patch.go does.
+func mergeMaps(document, changes map[string]any, schemaOf runtime.Object) (merged map[string]any, statusErr *statusError) {
 	defer recovered(&statusErr)
 	merged, err := strategicpatch.StrategicMergeMapPatch(document, changes, schemaOf)
 	switch err {

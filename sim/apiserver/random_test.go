@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -74,11 +73,16 @@ type walk struct {
 
 func pick[T any](w *walk, choices ...T) T { return choices[w.rand.IntN(len(choices))] }
 
-// step makes one request and checks what it did.
+// step makes one request at random.
 func (w *walk) step() {
 	w.Helper()
 	w.time = w.time.Add(time.Duration(w.rand.IntN(3000)) * time.Millisecond)
-	req := w.request()
+	w.perform(w.request())
+}
+
+// perform makes a request and checks what it did.
+func (w *walk) perform(req *Request) *Response {
+	w.Helper()
 	before, revision := w.Get(req.Kind, req.Namespace, req.Name), w.Revision()
 	events := len(w.Log(req.Kind))
 	response := w.Do(req)
@@ -99,6 +103,7 @@ func (w *walk) step() {
 	for _, event := range w.Log(req.Kind)[events:] {
 		w.checkEvent(event)
 	}
+	return response
 }
 
 // request makes up a request.
@@ -253,64 +258,5 @@ func (w *walk) checkUnchanged() {
 		if got := w.without(obj); got != want {
 			w.Fatalf("a stored object was written to:\nwas %s\nis  %s", want, got)
 		}
-	}
-}
-
-// FuzzPatch applies patches of any content: none may panic, or write to a stored object.
-func FuzzPatch(f *testing.F) {
-	for _, patch := range []string{
-		`{"spec":{"replicas":2}}`, `{"metadata":{"labels":null}}`, `[{"op":"replace","path":"/spec/size","value":3}]`,
-		`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"b"}]}}}}`, `{"metadata":null}`, `{"metadata":[]}`,
-		`{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}`, `[]`, `null`, `7`, `{"kind":"Other"}`,
-		`[{"op":"copy","from":"/spec","path":"/status"}]`, `{"metadata":{"name":"b"}}`, `{"status":{"phase":1}}`,
-		`{"metadata":{"creationTimestamp":7,"finalizers":"x"}}`,
-	} {
-		for i := range 6 {
-			f.Add(uint8(i), []byte(patch))
-		}
-	}
-	f.Fuzz(func(t *testing.T, choice uint8, patch []byte) {
-		test := newTester(t)
-		kinds := []Object{newSet("a"), newWidget("a"), newPod("a", "")}
-		stored := test.create(kinds[int(choice)%len(kinds)])
-		want, _ := json.Marshal(stored)
-		checkMerge(t, test.Kinds().Of(stored), stored, patch)
-		patchTypes := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}
-		response := test.Do(&Request{
-			Verb: schedule.Patch, Kind: test.Kinds().Of(stored), Namespace: "default", Name: "a", PatchData: patch,
-			PatchType: slices.Concat(patchTypes, patchTypes)[int(choice/3)%3],
-		})
-		if got, _ := json.Marshal(stored); string(got) != string(want) {
-			t.Errorf("the stored object was written to: %s", got)
-		}
-		if response.Code == 0 || (response.Err == nil) != (response.Code == 200) {
-			t.Errorf("code %d, error %v", response.Code, response.Err)
-		}
-	})
-}
-
-// checkMerge checks that the short way to apply a merge patch does what the long way does, where it does anything.
-func checkMerge(t *testing.T, k *Kind, stored Object, patch []byte) {
-	t.Helper()
-	short, ok := k.mergePatched(stored, patch)
-	if !ok {
-		return
-	}
-	before, err := k.Encode(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, statusErr := applyJSON(before, types.MergePatchType, patch)
-	if statusErr != nil {
-		t.Fatalf("only the short way takes the patch: %v", statusErr)
-	}
-	long, err := k.Decode(after)
-	if err != nil {
-		t.Fatalf("only the short way takes the patch: %v", err)
-	}
-	a, _ := json.Marshal(short)
-	b, _ := json.Marshal(long)
-	if string(a) != string(b) {
-		t.Errorf("the short way differs:\nshort %s\nlong  %s", a, b)
 	}
 }

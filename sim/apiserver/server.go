@@ -40,6 +40,14 @@ func (s *Server) Kinds() *Kinds { return s.kinds }
 // Do executes a request: it commits what there is to commit and answers. The request's object belongs to the server from
 // then on, the answer's objects to the store.
 func (s *Server) Do(req *Request) *Response {
+	req.warnings = nil
+	response := s.route(req)
+	response.Warnings = req.warnings
+	return response
+}
+
+// route passes a request on to the resource or subresource it is for.
+func (s *Server) route(req *Request) *Response {
 	s.noteUse(req.Kind)
 	if !req.Kind.Namespaced {
 		req.Namespace = ""
@@ -48,8 +56,11 @@ func (s *Server) Do(req *Request) *Response {
 	case "":
 		return s.doResource(req)
 	case "status":
-		if !req.Kind.HasStatus || req.Verb == schedule.Create || req.Verb == schedule.Delete {
+		switch {
+		case !req.Kind.HasStatus:
 			return failed(noSuchResource())
+		case req.Verb != schedule.Get && req.Verb != schedule.Update && req.Verb != schedule.Patch:
+			return failed(noSuchMethod())
 		}
 		return s.doResource(req)
 	case "scale":

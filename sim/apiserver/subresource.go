@@ -10,9 +10,12 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
@@ -23,6 +26,15 @@ func (s *Server) doBinding(req *Request) *Response {
 	binding, ok := req.Object.(*corev1.Binding)
 	if !ok || req.Verb != schedule.Create || req.Kind.order != podOrder {
 		return failed(noSuchResource())
+	}
+	if err := placeIn(req.Namespace, binding); err != nil {
+		return failed(err)
+	}
+	if binding.Name != req.Name {
+		return failed(badRequest("name in URL does not match name in Binding object"))
+	}
+	if errs := validateBinding(binding); len(errs) > 0 {
+		return failed(plain(errs.ToAggregate().Error())) // not told as a failed validation, so that it is an internal error
 	}
 	e := s.table(req.Kind).get(req.Namespace, req.Name)
 	if e == nil {
@@ -45,6 +57,18 @@ func (s *Server) doBinding(req *Request) *Response {
 	return &Response{Code: http.StatusCreated, Revision: revision, Committed: revision, Before: stored}
 }
 
+// validateBinding checks what a pod is to be bound to; ValidatePodBinding in pkg/apis/core/validation of k8s.io/kubernetes.
+func validateBinding(binding *corev1.Binding) field.ErrorList {
+	var errs field.ErrorList
+	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
+		errs = append(errs, field.NotSupported(field.NewPath("target", "kind"), kind, []string{"Node", "<empty>"}))
+	}
+	if binding.Target.Name == "" {
+		errs = append(errs, field.Required(field.NewPath("target", "name"), ""))
+	}
+	return errs
+}
+
 func refuseBinding(pod *corev1.Pod, binding *corev1.Binding) string {
 	switch {
 	case binding.UID != "" && binding.UID != pod.UID:
@@ -53,6 +77,8 @@ func refuseBinding(pod *corev1.Pod, binding *corev1.Binding) string {
 		return fmt.Sprintf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
 	case pod.Spec.NodeName != "":
 		return fmt.Sprintf("pod %s is already assigned to node %q", pod.Name, pod.Spec.NodeName)
+	case len(pod.Spec.SchedulingGates) > 0:
+		return fmt.Sprintf("pod %s has non-empty .spec.schedulingGates", pod.Name)
 	default:
 		return ""
 	}
@@ -110,7 +136,7 @@ func (s *Server) doScale(req *Request) *Response {
 		scale = wanted
 	case schedule.Patch:
 		var err *statusError
-		if scale, err = patchedScale(scale, req); err != nil {
+		if scale, err = s.patchedScale(scale, req); err != nil {
 			return failed(err)
 		}
 	default:
@@ -121,11 +147,19 @@ func (s *Server) doScale(req *Request) *Response {
 
 // writeScale changes the number of replicas.
 func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, stored *appsv1.StatefulSet, e *entry) *Response {
-	if scale.Name != req.Name {
-		return failed(badRequest("the name of the object (%s) does not match the name on the URL (%s)", scale.Name, req.Name))
+	if err := placeIn(req.Namespace, scale); err != nil {
+		return failed(err)
+	}
+	if err := checkName(req, scale); err != nil {
+		return failed(err)
 	}
 	if scale.UID != "" && scale.UID != stored.UID {
 		return failed(uidConflict(req.Kind, req.Namespace, req.Name, scale.UID, stored.UID))
+	}
+	if scale.Spec.Replicas < 0 {
+		at := field.NewPath("spec", "replicas")
+		return failed(apierrors.NewInvalid(schema.GroupKind{Group: autoscalingv1.GroupName, Kind: "Scale"}, req.Name,
+			apivalidation.ValidateNonnegativeField(int64(scale.Spec.Replicas), at)))
 	}
 	set := *stored
 	set.Spec.Replicas = new(scale.Spec.Replicas)
@@ -139,7 +173,19 @@ func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, stored *ap
 	return response
 }
 
-func patchedScale(scale *autoscalingv1.Scale, req *Request) (*autoscalingv1.Scale, *statusError) {
+// patchedScale returns a scale with the patch of a request applied.
+func (s *Server) patchedScale(scale *autoscalingv1.Scale, req *Request) (*autoscalingv1.Scale, *statusError) {
+	if err := s.checkPatchType(req); err != nil {
+		return nil, err
+	}
+	patched := &autoscalingv1.Scale{}
+	if req.PatchType == types.StrategicMergePatchType {
+		changes, err := decodeStrategic(req.PatchData)
+		if err != nil {
+			return nil, err
+		}
+		return patched, mergeStrategic(scale, changes, patched)
+	}
 	document, err := kjson.Marshal(scale)
 	if err != nil {
 		return nil, plain(err.Error())
@@ -148,7 +194,6 @@ func patchedScale(scale *autoscalingv1.Scale, req *Request) (*autoscalingv1.Scal
 	if statusErr != nil {
 		return nil, statusErr
 	}
-	patched := &autoscalingv1.Scale{}
 	if err := kjson.Unmarshal(document, patched); err != nil {
 		return nil, invalidPatch(string(document), err)
 	}

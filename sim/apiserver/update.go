@@ -48,10 +48,10 @@ func (s *Server) update(req *Request) *Response {
 // checkName refuses an object of another name; pkg/endpoints/handlers/rest.go checkName.
 func checkName(req *Request, obj Object) *statusError {
 	switch name := obj.GetName(); name {
-	case req.Name:
-		return nil
 	case "":
 		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", req.Name)
+	case req.Name:
+		return nil
 	default:
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, req.Name)
 	}
@@ -72,7 +72,7 @@ func (s *Server) replace(req *Request, obj Object, e *entry) *Response {
 	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
 		return failed(invalid(k, req.Name, errs))
 	}
-	if deletesDuringUpdate(obj, stored) {
+	if k.deletesDuringUpdate(obj, stored) {
 		response := answer(obj, stored)
 		if !req.DryRun {
 			response.Committed = s.commit(k, nil, stored)
@@ -217,8 +217,8 @@ func keepRawSystemFields(to, from map[string]any) {
 
 // deletesDuringUpdate reports whether the update took the last finalizer of an object that was waiting for nothing else;
 // ShouldDeleteDuringUpdate of store.go. The change itself is then never stored.
-func deletesDuringUpdate(obj, stored Object) bool {
-	if stored.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 {
+func (k *Kind) deletesDuringUpdate(obj, stored Object) bool {
+	if stored.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || k.Held != nil && k.Held(obj) {
 		return false
 	}
 	grace := stored.GetDeletionGracePeriodSeconds()
@@ -252,7 +252,7 @@ func (k *Kind) metadataRules() builtin.MetadataRules {
 func (k *Kind) changesClientMeta(obj, stored Object) bool {
 	if k.Custom() {
 		a, b := rawMeta(obj), rawMeta(stored)
-		for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		for _, name := range []string{"generateName", "labels", "annotations", "finalizers", "ownerReferences"} {
 			if !canon.Equal(a[name], b[name]) {
 				return true
 			}
@@ -260,7 +260,7 @@ func (k *Kind) changesClientMeta(obj, stored Object) bool {
 		return false
 	}
 	a, b := objectMeta(obj), objectMeta(stored)
-	return !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) ||
+	return a.GenerateName != b.GenerateName || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) ||
 		!slices.Equal(a.Finalizers, b.Finalizers) || !slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, sameOwner)
 }
 

@@ -5,17 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,14 +20,19 @@ import (
 )
 
 // informers are a process's informers. There is one for each kind and form in which the program holds its objects: typed,
-// unstructured and metadata-only objects of one kind come from informers of their own, as in controller-runtime.
+// unstructured and metadata-only objects of one kind come from informers of their own, as in controller-runtime. Those
+// that are asked for before the manager starts get their initial list when it does, in the order they were asked for.
 type informers struct {
 	env   *sim.Env
 	codec *codec
+	adds  *addBuffer
+	begun chan struct{} // closed when the manager has started what was asked for before
 
 	mu      sync.Mutex
+	started bool
 	entries map[informerKey]*informerEntry
-	indexes map[informerKey]map[string]client.IndexerFunc
+	order   []*informerEntry // in which they were asked for
+	missing []error          // what was asked for that the server does not have
 	handles int
 }
 
@@ -41,53 +41,124 @@ type informerKey struct {
 	form reflect.Type
 }
 
-// informerEntry is an informer that has been asked for; ready is closed when it has its initial list.
+// informerEntry is an informer that has been asked for.
 type informerEntry struct {
-	ready    chan struct{}
-	informer *sim.Informer
+	informerKey
+	ready    chan struct{} // closed when it has its initial list, or an error
+	informer *sim.Informer // nil before it has started
 	err      error
-	model    client.Object
+	removed  bool
+	indexes  map[string]*index
+	handlers []*registration
 }
 
-func newInformers(env *sim.Env, codec *codec) *informers {
+func newInformers(env *sim.Env, codec *codec, adds *addBuffer) *informers {
 	return &informers{
-		env: env, codec: codec,
-		entries: map[informerKey]*informerEntry{},
-		indexes: map[informerKey]map[string]client.IndexerFunc{},
+		env: env, codec: codec, adds: adds,
+		begun: make(chan struct{}), entries: map[informerKey]*informerEntry{},
 	}
 }
 
-// get returns the informer for the form of the model, and starts it if it is asked for for the first time.
-func (i *informers) get(ctx context.Context, kind *apiserver.Kind, model client.Object) (*informerEntry, error) {
+// begin starts the informers that were asked for before the manager was started.
+func (i *informers) begin() {
+	i.mu.Lock()
+	i.started = true
+	asked := i.order
+	i.mu.Unlock()
+	for _, entry := range asked {
+		i.start(entry)
+	}
+	close(i.begun)
+}
+
+// entry returns the informer for the form of the model, and starts it if it is asked for for the first time.
+func (i *informers) entry(kind *apiserver.Kind, model client.Object) (entry *informerEntry, started bool) {
 	key := informerKey{kind, reflect.TypeOf(model)}
 	i.mu.Lock()
 	entry, ok := i.entries[key]
 	if !ok {
-		entry = &informerEntry{ready: make(chan struct{}), model: model}
+		entry = &informerEntry{informerKey: key, ready: make(chan struct{}), indexes: map[string]*index{}}
 		i.entries[key] = entry
+		i.order = append(i.order, entry)
 	}
+	started = i.started
 	i.mu.Unlock()
-	if !ok {
-		i.start(entry, key)
+	if started && !ok {
+		i.start(entry)
 	}
-	select {
-	case <-entry.ready:
-		return entry, entry.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return entry, started
 }
 
-func (i *informers) start(entry *informerEntry, key informerKey) {
+// start gives an informer its initial list, and lets the handlers that it has already handle it.
+func (i *informers) start(entry *informerEntry) {
 	defer close(entry.ready)
-	entry.informer, entry.err = i.env.Informer(context.Background(), key.kind, formName(key.form), cache.Selector{})
-	if entry.err != nil {
+	entry.err = errors.New("the process has ended") // and this goroutine with it, if the call below does not return
+	informer, err := i.env.Informer(context.Background(), entry.kind, formName(entry.form), cache.Selector{})
+	entry.err = err
+	if err != nil {
 		return
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for name, extract := range i.indexes[key] {
-		entry.informer.View().AddIndex(name, i.indexer(key, extract))
+	entry.informer = informer
+	for _, r := range entry.handlers {
+		i.env.Go(func() { _ = i.register(r) })
+	}
+}
+
+// register adds a handler to an informer that has started, and waits until it has handled the initial list.
+func (i *informers) register(r *registration) error {
+	inner, err := r.entry.informer.AddHandler(r.ctx, r.name, r.handle)
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	r.inner = inner
+	if r.removed {
+		inner.Remove()
+	}
+	close(r.done)
+	return nil
+}
+
+// explain adds to the error of a runnable why an informer could not be had: a controller only says that it has waited for one.
+func (i *informers) explain(err error) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.missing) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (there is no informer: %w)", err, i.missing[0])
+}
+
+// synced waits for the informer's initial list.
+func (e *informerEntry) synced(ctx context.Context) error {
+	if !await(ctx, e.ready) {
+		return apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", e.form), 0)
+	}
+	return e.err
+}
+
+// await waits for a channel to be closed, and reports whether it was before the context ended.
+func await(ctx context.Context, done <-chan struct{}) bool {
+	if isClosed(done) {
+		return true
+	}
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -100,18 +171,6 @@ func formName(form reflect.Type) string {
 		return "metadata"
 	default:
 		return ""
-	}
-}
-
-// indexer adapts a program's index function to stored objects.
-func (i *informers) indexer(key informerKey, extract client.IndexerFunc) cache.Indexer {
-	model := reflect.New(key.form.Elem()).Interface().(client.Object)
-	return func(stored apiserver.Object) []string {
-		obj, err := i.codec.newCopy(key.kind, stored, model, true)
-		if err != nil {
-			return nil
-		}
-		return extract(obj)
 	}
 }
 
@@ -131,13 +190,25 @@ func (i *informers) handle() *cacheHandle {
 	return &cacheHandle{i, i.handles}
 }
 
+// reader returns the informer that answers a read of the model's kind and form, when it has its initial list.
+func (h *cacheHandle) reader(ctx context.Context, kind *apiserver.Kind, model client.Object) (*informerEntry, error) {
+	entry, started := h.entry(kind, model)
+	if !started {
+		return nil, &ctrlcache.ErrCacheNotStarted{}
+	}
+	if err := entry.synced(ctx); err != nil {
+		return nil, err
+	}
+	return entry, nil
+}
+
 // Get implements cache.Cache; pkg/cache/internal/cache_reader.go.
 func (h *cacheHandle) Get(ctx context.Context, key client.ObjectKey, out client.Object, _ ...client.GetOption) error {
 	kind, err := h.codec.kindOf(out)
 	if err != nil {
 		return err
 	}
-	entry, err := h.get(ctx, kind, out)
+	entry, err := h.reader(ctx, kind, out)
 	if err != nil {
 		return err
 	}
@@ -159,9 +230,6 @@ func (h *cacheHandle) Get(ctx context.Context, key client.ObjectKey, out client.
 // List implements cache.Cache.
 func (h *cacheHandle) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
-	if options.Continue != "" {
-		return errors.New("continue list option is not supported by the cache")
-	}
 	kind, err := h.codec.kindOf(out)
 	if err != nil {
 		return err
@@ -170,16 +238,20 @@ func (h *cacheHandle) List(ctx context.Context, out client.ObjectList, opts ...c
 	if err != nil {
 		return err
 	}
-	entry, err := h.get(ctx, kind, model)
+	entry, err := h.reader(ctx, kind, model)
 	if err != nil {
 		return err
 	}
+	if options.Continue != "" {
+		return errors.New("continue list option is not supported by the cache")
+	}
+	namespace := scoped(kind, options.Namespace)
 	var stored []apiserver.Object
-	var indexErr error
-	err = h.env.Read(ctx, entry.informer, options.Namespace, "", func() {
-		stored, indexErr = listView(entry.informer.View(), kind, options)
-	})
-	if err := errors.Join(err, indexErr); err != nil {
+	err = h.env.Read(ctx, entry.informer, namespace, "", func() { stored = entry.informer.View().List(namespace) })
+	if err != nil {
+		return err
+	}
+	if stored, err = h.choose(entry, stored, options); err != nil {
 		return err
 	}
 	if err := h.codec.copyList(kind, stored, out, true); err != nil {
@@ -189,78 +261,29 @@ func (h *cacheHandle) List(ctx context.Context, out client.ObjectList, opts ...c
 	return nil
 }
 
-// listView lists a view as a cache does: by an index for field selectors, in no guaranteed order, cut off at the limit.
-func listView(view *cache.View, kind *apiserver.Kind, options *client.ListOptions) ([]apiserver.Object, error) {
-	namespace := scoped(kind, options.Namespace)
-	candidates := view.List(namespace)
-	if options.FieldSelector != nil {
-		var err error
-		if candidates, err = byIndexes(view, namespace, options.FieldSelector); err != nil {
-			return nil, err
-		}
-	}
-	var chosen []apiserver.Object
-	for _, obj := range candidates {
-		if options.Limit > 0 && int64(len(chosen)) >= options.Limit {
-			break
-		}
-		if kind.Matches(obj, options.LabelSelector, nil) {
-			chosen = append(chosen, obj)
-		}
-	}
-	return chosen, nil
-}
-
-// byIndexes finds the objects that all requirements of a field selector choose.
-func byIndexes(view *cache.View, namespace string, selector fields.Selector) ([]apiserver.Object, error) {
-	var chosen []apiserver.Object
-	for n, requirement := range selector.Requirements() {
-		if requirement.Operator != selection.Equals && requirement.Operator != selection.DoubleEquals {
-			return nil, errors.New("non-exact field matches are not supported by the cache")
-		}
-		name := indexName(requirement.Field)
-		found, ok := view.ByIndex(name, namespace, requirement.Value)
-		switch {
-		case !ok:
-			return nil, fmt.Errorf("Index with name %s does not exist", name) //nolint:staticcheck // client-go's own words
-		case n == 0:
-			chosen = found
-		default:
-			chosen = intersect(chosen, found)
-		}
-	}
-	return chosen, nil
-}
-
-func indexName(field string) string { return "field:" + field }
-
-func intersect(a, b []apiserver.Object) []apiserver.Object {
-	in := make(map[apiserver.Object]bool, len(b))
-	for _, obj := range b {
-		in[obj] = true
-	}
-	var both []apiserver.Object
-	for _, obj := range a {
-		if in[obj] {
-			both = append(both, obj)
-		}
-	}
-	return both
-}
-
 // GetInformer implements cache.Cache.
 func (h *cacheHandle) GetInformer(
-	ctx context.Context, obj client.Object, _ ...ctrlcache.InformerGetOption,
+	ctx context.Context, obj client.Object, opts ...ctrlcache.InformerGetOption,
 ) (ctrlcache.Informer, error) {
 	kind, err := h.codec.kindOf(obj)
 	if err != nil {
+		h.mu.Lock()
+		h.missing = append(h.missing, err)
+		h.mu.Unlock()
 		return nil, err
 	}
-	entry, err := h.get(ctx, kind, obj)
-	if err != nil {
-		return nil, err
+	options := ctrlcache.InformerGetOptions{}
+	for _, apply := range opts {
+		apply(&options)
 	}
-	return &informerHandle{handle: h, kind: kind, entry: entry}, nil
+	entry, started := h.entry(kind, obj)
+	if started && (options.BlockUntilSynced == nil || *options.BlockUntilSynced) {
+		if err := entry.synced(ctx); err != nil {
+			return nil, err
+		}
+	}
+	controller, _ := ctx.Value(controllerContextKey{}).(string)
+	return &informerHandle{cacheHandle: h, entry: entry, controller: controller}, nil
 }
 
 // GetInformerForKind implements cache.Cache.
@@ -278,7 +301,7 @@ func (h *cacheHandle) GetInformerForKind(
 	return h.GetInformer(ctx, model, opts...)
 }
 
-// RemoveInformer implements cache.Cache. The informer is forgotten: who asks again gets a new one.
+// RemoveInformer implements cache.Cache. Who asks for the informer again gets a new one.
 func (h *cacheHandle) RemoveInformer(_ context.Context, obj client.Object) error {
 	kind, err := h.codec.kindOf(obj)
 	if err != nil {
@@ -286,18 +309,38 @@ func (h *cacheHandle) RemoveInformer(_ context.Context, obj client.Object) error
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.entries, informerKey{kind, reflect.TypeOf(obj)})
+	key := informerKey{kind, reflect.TypeOf(obj)}
+	if entry := h.entries[key]; entry != nil {
+		entry.removed = true
+		for _, r := range entry.handlers {
+			r.remove()
+		}
+	}
+	delete(h.entries, key)
 	return nil
 }
 
-// Start implements cache.Cache. Informers start when they are asked for.
+// Start implements cache.Cache. It is the manager that starts the informers.
 func (h *cacheHandle) Start(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
 
-// WaitForCacheSync implements cache.Cache. An informer is returned only when it has synced.
-func (h *cacheHandle) WaitForCacheSync(context.Context) bool { return true }
+// WaitForCacheSync implements cache.Cache.
+func (h *cacheHandle) WaitForCacheSync(ctx context.Context) bool {
+	if !await(ctx, h.begun) {
+		return false
+	}
+	h.mu.Lock()
+	asked := h.order
+	h.mu.Unlock()
+	for _, entry := range asked {
+		if entry.synced(ctx) != nil {
+			return false
+		}
+	}
+	return true
+}
 
 // IndexField implements cache.Cache.
 func (h *cacheHandle) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
@@ -305,138 +348,6 @@ func (h *cacheHandle) IndexField(_ context.Context, obj client.Object, field str
 	if err != nil {
 		return err
 	}
-	key := informerKey{kind, reflect.TypeOf(obj)}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.indexes[key] == nil {
-		h.indexes[key] = map[string]client.IndexerFunc{}
-	}
-	name := indexName(field)
-	if _, ok := h.indexes[key][name]; ok {
-		return fmt.Errorf("indexer conflict: map[%s:{}]", name)
-	}
-	h.indexes[key][name] = extract
-	if entry := h.entries[key]; entry != nil && entry.informer != nil {
-		entry.informer.View().AddIndex(name, h.indexer(key, extract))
-	}
-	return nil
-}
-
-// informerHandle is an informer, as a source with a number sees it.
-type informerHandle struct {
-	handle *cacheHandle
-	kind   *apiserver.Kind
-	entry  *informerEntry
-}
-
-var _ ctrlcache.Informer = &informerHandle{}
-
-// AddEventHandler implements cache.Informer. It returns when the handler has handled the initial list.
-func (i *informerHandle) AddEventHandler(
-	handler toolscache.ResourceEventHandler,
-) (toolscache.ResourceEventHandlerRegistration, error) {
-	name := "source " + strconv.Itoa(i.handle.number)
-	inner, err := i.entry.informer.AddHandler(context.Background(), name, func(d cache.Delta) { i.dispatch(handler, d) })
-	if err != nil {
-		return nil, err
-	}
-	return &registration{inner, name}, nil
-}
-
-// dispatch calls an event handler with copies, in the form the program reads.
-func (i *informerHandle) dispatch(handler toolscache.ResourceEventHandler, d cache.Delta) {
-	convert := func(stored apiserver.Object) client.Object {
-		obj, err := i.handle.codec.newCopy(i.kind, stored, i.entry.model, false)
-		if err != nil {
-			i.handle.env.Fail(err)
-		}
-		return obj
-	}
-	switch d.Type {
-	case apiserver.Added:
-		handler.OnAdd(convert(d.Object), d.Initial)
-	case apiserver.Modified:
-		handler.OnUpdate(convert(d.Old), convert(d.Object))
-	case apiserver.Deleted:
-		handler.OnDelete(convert(d.Object))
-	}
-}
-
-// AddEventHandlerWithResyncPeriod implements cache.Informer. There are no resyncs: they would mask lost events.
-func (i *informerHandle) AddEventHandlerWithResyncPeriod(
-	handler toolscache.ResourceEventHandler, _ time.Duration,
-) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandler(handler)
-}
-
-// AddEventHandlerWithOptions implements cache.Informer.
-func (i *informerHandle) AddEventHandlerWithOptions(
-	handler toolscache.ResourceEventHandler, _ toolscache.HandlerOptions,
-) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandler(handler)
-}
-
-// RemoveEventHandler implements cache.Informer.
-func (i *informerHandle) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
-	r, ok := handle.(*registration)
-	if !ok {
-		return fmt.Errorf("invalid handler type %T", handle)
-	}
-	r.inner.Remove()
-	return nil
-}
-
-// AddIndexers implements cache.Informer.
-func (i *informerHandle) AddIndexers(indexers toolscache.Indexers) error {
-	for name, extract := range indexers {
-		i.entry.informer.View().AddIndex(name, func(stored apiserver.Object) []string {
-			obj, err := i.handle.codec.newCopy(i.kind, stored, i.entry.model, true)
-			if err != nil {
-				return nil
-			}
-			values, err := extract(obj)
-			if err != nil {
-				return nil
-			}
-			return values
-		})
-	}
-	return nil
-}
-
-// HasSynced implements cache.Informer.
-func (i *informerHandle) HasSynced() bool { return true }
-
-// HasSyncedChecker implements cache.Informer.
-func (i *informerHandle) HasSyncedChecker() toolscache.DoneChecker {
-	return synced(formName(reflect.TypeOf(i.entry.model)))
-}
-
-// IsStopped implements cache.Informer.
-func (i *informerHandle) IsStopped() bool { return false }
-
-// registration is a handler that has handled its initial list.
-type registration struct {
-	inner *sim.Registration
-	name  string
-}
-
-// HasSynced implements cache.ResourceEventHandlerRegistration.
-func (r *registration) HasSynced() bool { return true }
-
-// HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
-func (r *registration) HasSyncedChecker() toolscache.DoneChecker { return synced(r.name) }
-
-// synced is a checker of what is done already.
-type synced string
-
-// Name implements cache.DoneChecker.
-func (s synced) Name() string { return string(s) }
-
-// Done implements cache.DoneChecker. The channel belongs to the caller's bubble, as one made outside may not be waited
-// for inside.
-func (s synced) Done() <-chan struct{} {
-	done := make(chan struct{})
-	close(done)
-	return done
+	entry, _ := h.entry(kind, obj)
+	return h.addIndexes(entry, map[string]client.IndexerFunc{indexName(field): extract}, false)
 }

@@ -2,13 +2,17 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -61,6 +65,9 @@ func isUnstructured(obj runtime.Object) bool {
 
 // do makes a request, and turns an answer that is an error into one.
 func (c *liveClient) do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error) {
+	if err := preflight(r); err != nil {
+		return nil, err
+	}
 	response, err := c.env.Do(ctx, r)
 	if err != nil {
 		return nil, err
@@ -71,19 +78,59 @@ func (c *liveClient) do(ctx context.Context, r *apiserver.Request) (*apiserver.R
 	return response, nil
 }
 
-// fill copies the object of an answer into the caller's, which keeps the apiVersion and kind it had.
+// preflight refuses what client-go sends nowhere; Name, Namespace and requestPreflightCheck of k8s.io/client-go/rest.
+func preflight(r *apiserver.Request) error {
+	named := r.Name != ""
+	switch r.Verb {
+	case schedule.List, schedule.DeleteCollection:
+		named = false
+	case schedule.Create:
+		named = r.Subresource != ""
+		if r.Kind.Namespaced && r.Namespace == "" {
+			return errors.New("an empty namespace may not be set during creation")
+		}
+	default:
+		if r.Name == "" {
+			return errors.New("resource name may not be empty")
+		}
+	}
+	if r.Kind.Namespaced {
+		if problems := rest.IsValidPathSegmentName(r.Namespace); len(problems) > 0 {
+			return fmt.Errorf("invalid namespace %q: %v", r.Namespace, problems)
+		}
+	}
+	if !named {
+		return nil
+	}
+	if problems := rest.IsValidPathSegmentName(r.Name); len(problems) > 0 {
+		return fmt.Errorf("invalid resource name %q: %v", r.Name, problems)
+	}
+	if r.Kind.Namespaced && r.Namespace == "" && r.Verb != schedule.Patch {
+		return errors.New("an empty namespace may not be set when a resource name is provided")
+	}
+	return nil
+}
+
+// fill copies the object of an answer into the caller's.
 func (c *liveClient) fill(kind *apiserver.Kind, response *apiserver.Response, obj client.Object) error {
 	if response.Object == nil {
 		return nil
 	}
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	if err := c.codec.copyInto(kind, response.Object, obj, false); err != nil {
-		return err
-	}
+	return c.codec.copyInto(kind, response.Object, obj, false)
+}
+
+// keepTypeMeta sets apiVersion and kind back to what they were, as controller-runtime does after most calls: decoding an
+// answer has cleared those of a typed object.
+func keepTypeMeta(obj client.Object, gvk schema.GroupVersionKind) {
 	if !gvk.Empty() {
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
 	}
-	return nil
+}
+
+// isMetadata reports whether the object is metadata only, of which few writes can be made.
+func isMetadata(obj client.Object) bool {
+	_, ok := obj.(*metav1.PartialObjectMetadata)
+	return ok
 }
 
 // Get implements client.Client.
@@ -131,6 +178,9 @@ func (c *liveClient) List(ctx context.Context, list client.ObjectList, opts ...c
 	if err := c.codec.copyList(kind, response.Items, list, false); err != nil {
 		return err
 	}
+	if untyped, ok := list.(*unstructured.UnstructuredList); ok {
+		untyped.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	}
 	list.SetResourceVersion(formatRevision(response.Revision))
 	list.SetContinue(response.Continue)
 	list.SetRemainingItemCount(response.Remaining)
@@ -145,7 +195,7 @@ func (c *liveClient) write(
 	if err != nil {
 		return err
 	}
-	encoded, err := c.codec.encode(kind, body)
+	encoded, err := c.codec.encode(kind, body, subresource)
 	if err != nil {
 		return err
 	}
@@ -164,20 +214,28 @@ type writeOptions struct {
 	fieldManager string
 }
 
-// Create implements client.Client.
+// Create implements client.Client. It clears apiVersion and kind of a typed object, as controller-runtime's does.
 func (c *liveClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	if isMetadata(obj) {
+		return errors.New("cannot create using only metadata")
+	}
 	options := (&client.CreateOptions{}).ApplyOptions(opts)
 	return c.write(ctx, schedule.Create, obj, obj, "", writeOptions{options.DryRun, options.FieldManager})
 }
 
 // Update implements client.Client.
 func (c *liveClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	if isMetadata(obj) {
+		return errors.New("cannot update using only metadata -- did you mean to patch?")
+	}
+	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.UpdateOptions{}).ApplyOptions(opts)
 	return c.write(ctx, schedule.Update, obj, obj, "", writeOptions{options.DryRun, options.FieldManager})
 }
 
 // Patch implements client.Client.
 func (c *liveClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.PatchOptions{}).ApplyOptions(opts)
 	return c.patch(ctx, obj, obj, patch, "", writeOptions{options.DryRun, options.FieldManager})
 }
@@ -300,6 +358,10 @@ var _ client.SubResourceClient = &subresource{}
 
 // Get implements client.SubResourceClient.
 func (s *subresource) Get(ctx context.Context, obj, body client.Object, _ ...client.SubResourceGetOption) error {
+	if isMetadata(obj) {
+		return errors.New("can not get subresource using only metadata")
+	}
+	nameAlike(body, obj, false)
 	kind, err := s.client.codec.kindOf(obj)
 	if err != nil {
 		return err
@@ -315,26 +377,49 @@ func (s *subresource) Get(ctx context.Context, obj, body client.Object, _ ...cli
 
 // Create implements client.SubResourceClient.
 func (s *subresource) Create(ctx context.Context, obj, body client.Object, opts ...client.SubResourceCreateOption) error {
+	if isMetadata(obj) {
+		return errors.New("cannot update status using only metadata -- did you mean to patch?")
+	}
+	nameAlike(body, obj, false)
 	options := (&client.SubResourceCreateOptions{}).ApplyOptions(opts)
 	kind, err := s.client.codec.kindOf(obj)
 	if err != nil {
 		return err
 	}
-	_, err = s.client.do(ctx, &apiserver.Request{
+	response, err := s.client.do(ctx, &apiserver.Request{
 		Verb: schedule.Create, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
 		Subresource: s.name, Object: body.DeepCopyObject().(client.Object),
 		DryRun: len(options.DryRun) > 0, FieldManager: options.FieldManager,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	defer keepTypeMeta(body, body.GetObjectKind().GroupVersionKind())
+	return s.client.fill(kind, response, body)
+}
+
+// nameAlike names the body of a request to a subresource as the object, where it has no name.
+func nameAlike(body, obj client.Object, namespace bool) {
+	if body.GetName() == "" {
+		body.SetName(obj.GetName())
+	}
+	if namespace && body.GetNamespace() == "" {
+		body.SetNamespace(obj.GetNamespace())
+	}
 }
 
 // Update implements client.SubResourceClient.
 func (s *subresource) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	if isMetadata(obj) {
+		return errors.New("cannot update status using only metadata -- did you mean to patch?")
+	}
+	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
 	body := obj
 	if options.SubResourceBody != nil {
 		body = options.SubResourceBody
 	}
+	nameAlike(body, obj, true)
 	return s.client.write(ctx, schedule.Update, obj, body, s.name, writeOptions{options.DryRun, options.FieldManager})
 }
 
@@ -342,6 +427,7 @@ func (s *subresource) Update(ctx context.Context, obj client.Object, opts ...cli
 func (s *subresource) Patch(
 	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
 ) error {
+	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
 	body := obj
 	if options.SubResourceBody != nil {

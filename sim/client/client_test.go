@@ -2,33 +2,21 @@ package client_test
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/stalemate-dev/stalemate/sim"
-	"github.com/stalemate-dev/stalemate/sim/apiserver"
-	"github.com/stalemate-dev/stalemate/sim/client"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
-
-func newScheme(t testing.TB) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return scheme
-}
 
 // counter counts up the data of a ConfigMap until it is done, and owns a Secret.
 type counter struct {
@@ -71,35 +59,16 @@ func (c *counter) SetupWithManager(m ctrl.Manager) error {
 }
 
 func TestManager(t *testing.T) {
-	scheme := newScheme(t)
-	config := &sim.Config{
-		Name: "counter", Kinds: apiserver.NewKinds(apiserver.V136), Scheme: scheme, Unsettled: true,
-		Given: []apiserver.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}},
-		Processes: []sim.Process{{Name: "operator", Program: client.Manager(scheme, func(m ctrl.Manager) error {
-			return (&counter{until: 3}).SetupWithManager(m)
-		})}},
+	h := expect(t, sim.Plan{}, func(*diary) *sim.Config {
+		return newConfig(func(m ctrl.Manager) error { return (&counter{until: 3}).SetupWithManager(m) }, configMap("a"))
+	})
+	want := []string{"Create Secret default/a", "Update ConfigMap default/a", "Update ConfigMap default/a", "Update ConfigMap default/a"}
+	if got := called(h, schedule.Create, schedule.Update); !slices.Equal(got, want) {
+		t.Errorf("writes are %q, want %q", got, want)
 	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
+	if len(h.Logs) == 0 || !slices.ContainsFunc(h.Logs, func(l history.Log) bool {
+		return l.Message == "creating secret" && l.Key == "default/a" && slices.Equal(l.Values, []string{"for=a"})
+	}) {
+		t.Errorf("the history lacks the operator's log line:\n%s", dump(h))
 	}
-	h, err := world.Run(sim.Plan{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dump(t, h)
-	if h.Outcome != history.Terminal {
-		t.Errorf("outcome is %s (%s), want %s", h.Outcome, h.Reason, history.Terminal)
-	}
-}
-
-func dump(t *testing.T, h *history.History) {
-	t.Helper()
-	for i, r := range h.Records {
-		t.Log(fmt.Sprintf("%3d %12s t%d c%d %s %d %s x%d", i, r.At, r.Thread, r.Cause, r.Event, r.Code, r.Reason, r.Repeats))
-	}
-	for _, l := range h.Logs {
-		t.Log(fmt.Sprintf("%12s %s(%s) %s %v", l.At, l.Actor, l.Key, l.Message, l.Values))
-	}
-	t.Log(h.Outcome, h.Reason, h.Steps, h.Hash)
 }

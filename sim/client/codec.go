@@ -56,9 +56,12 @@ func (c *codec) kind(gvk schema.GroupVersionKind) (*apiserver.Kind, error) {
 	return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
-// encode returns a copy of the object in stored form.
-func (c *codec) encode(kind *apiserver.Kind, obj client.Object) (apiserver.Object, error) {
+// encode returns a copy of the body of a request: in stored form, unless it belongs to a subresource and is of another kind.
+func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource string) (apiserver.Object, error) {
 	_, untyped := obj.(*unstructured.Unstructured)
+	if subresource != "" && !kind.Custom() && !untyped && reflect.TypeOf(obj).Elem() != kind.Type {
+		return obj.DeepCopyObject().(client.Object), nil
+	}
 	if kind.Custom() == untyped {
 		obj = obj.DeepCopyObject().(client.Object) // the other two cases convert, which copies
 	}
@@ -93,9 +96,9 @@ func (c *codec) copyInto(kind *apiserver.Kind, stored apiserver.Object, out clie
 	return nil
 }
 
-// newCopy returns a copy of a stored object in the form of the model.
-func (c *codec) newCopy(kind *apiserver.Kind, stored apiserver.Object, model client.Object, typeMeta bool) (client.Object, error) {
-	out := reflect.New(reflect.TypeOf(model).Elem()).Interface().(client.Object)
+// newCopy returns a copy of a stored object as a Go type.
+func (c *codec) newCopy(kind *apiserver.Kind, stored apiserver.Object, goType reflect.Type, typeMeta bool) (client.Object, error) {
+	out := reflect.New(goType.Elem()).Interface().(client.Object)
 	return out, c.copyInto(kind, stored, out, typeMeta)
 }
 
@@ -151,7 +154,7 @@ func (c *codec) copyList(kind *apiserver.Kind, stored []apiserver.Object, out cl
 	}
 	items := make([]runtime.Object, len(stored))
 	for i, obj := range stored {
-		if items[i], err = c.newCopy(kind, obj, model, typeMeta); err != nil {
+		if items[i], err = c.newCopy(kind, obj, reflect.TypeOf(model), typeMeta); err != nil {
 			return err
 		}
 	}

@@ -21,38 +21,91 @@ import (
 // newQueueFunc is the type of a controller's field NewQueue.
 type newQueueFunc = func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// adopt puts the engine into a controller: its reconciler tells the engine when a pass begins and ends, and its queue is
-// ours unless the operator chose one. It reports whether the runnable is a controller.
+// fieldOf returns a pointer to the exported field of a runnable that has the name and the type, or nil.
 //
 // Manager.Add is handed a *internal/controller.Controller, whose type cannot be named here but whose fields Name, Do and
-// NewQueue are exported; that holds for controller-runtime v0.19 to v0.25. Controllers with request types of their own
-// keep what they have.
-func adopt(env *sim.Env, r manager.Runnable) bool {
+// NewQueue are exported; that holds for controller-runtime v0.19 to v0.25.
+func fieldOf[T any](r manager.Runnable, name string) *T {
 	value := reflect.ValueOf(r)
 	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	field := value.Elem().FieldByName(name)
+	if !field.IsValid() || !field.CanAddr() || !field.Addr().CanInterface() {
+		return nil
+	}
+	pointer, _ := reflect.TypeAssert[*T](field.Addr())
+	return pointer
+}
+
+// controllerName returns the name of a runnable that is a controller, whatever the type of its requests.
+func controllerName(r manager.Runnable) (string, bool) {
+	name := fieldOf[string](r, "Name")
+	if name == nil {
+		return "", false
+	}
+	value := reflect.ValueOf(r).Elem()
+	return *name, value.FieldByName("Do").IsValid() && value.FieldByName("NewQueue").IsValid()
+}
+
+// adopter puts the engine into the controllers of a process.
+type adopter struct {
+	env   *sim.Env
+	rules *queueRules
+	adds  *addBuffer
+}
+
+// adopt puts the engine into a controller: its reconciler tells the engine when a pass begins and ends, and its queue is
+// ours unless the operator chose one. It reports whether the runnable is a controller of reconcile.Requests; those with
+// requests of another type keep what they have.
+func (a *adopter) adopt(r manager.Runnable) bool {
+	name := fieldOf[string](r, "Name")
+	do := fieldOf[reconcile.Reconciler](r, "Do")
+	newQueue := fieldOf[newQueueFunc](r, "NewQueue")
+	if name == nil || do == nil || newQueue == nil {
 		return false
 	}
-	field := func(name string) any {
-		f := value.Elem().FieldByName(name)
-		if !f.IsValid() || !f.CanAddr() || !f.Addr().CanInterface() {
-			return nil
-		}
-		return f.Addr().Interface()
-	}
-	name, isNamed := field("Name").(*string)
-	do, isController := field("Do").(*reconcile.Reconciler)
-	newQueue, hasQueue := field("NewQueue").(*newQueueFunc)
-	if !isNamed || !isController || !hasQueue {
-		return false
-	}
-	*do = &reconciler{env: env, controller: *name, inner: *do}
-	if functionName(*newQueue) == defaultNewQueue() {
+	*do = &reconciler{env: a.env, controller: *name, inner: *do}
+	if functionName(reflect.ValueOf(*newQueue)) == defaultNewQueue() {
+		rules := a.rules.of(*name, *newQueue)
 		*newQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request],
 		) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return &queue{sim.NewQueue(env, name, limiter, reconcile.Request.String)}
+			q := &queue{inner: sim.NewQueue(a.env, name, rules, limiter, reconcile.Request.String), adds: a.adds}
+			if rules == sim.PlainRules {
+				return plainQueue{q}
+			}
+			return &priorityQueue{q}
 		}
 	}
 	return true
+}
+
+// queueRules remembers, by the names of a program's controllers, which of controller-runtime's two queues each has.
+type queueRules struct {
+	mu    sync.Mutex
+	known map[string]sim.QueueRules
+}
+
+// of finds out which queue a function makes, by making one: what the controller's option UsePriorityQueue said is hidden in
+// it. As that costs some goroutines, and a program sets up the same controllers in each run, it is done once.
+func (k *queueRules) of(controller string, newQueue newQueueFunc) sim.QueueRules {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rules, ok := k.known[controller]
+	if !ok {
+		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Second)
+		probe := newQueue(controller, limiter)
+		probe.ShutDown()
+		rules = sim.PlainRules
+		if _, ok := probe.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+			rules = sim.PriorityRules
+		}
+		if k.known == nil {
+			k.known = map[string]sim.QueueRules{}
+		}
+		k.known[controller] = rules
+	}
+	return rules
 }
 
 // defaultNewQueue names the function that controller-runtime gives a controller whose author chose no queue.
@@ -67,12 +120,10 @@ var defaultNewQueue = sync.OnceValue(func() string {
 	if err != nil {
 		return ""
 	}
-	return functionName(reflect.ValueOf(probe).Elem().FieldByName("NewQueue").Interface().(newQueueFunc))
+	return functionName(reflect.ValueOf(probe).Elem().FieldByName("NewQueue"))
 })
 
-func functionName(f newQueueFunc) string {
-	return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
-}
+func functionName(function reflect.Value) string { return runtime.FuncForPC(function.Pointer()).Name() }
 
 // reconciler tells the engine of passes.
 type reconciler struct {
@@ -97,71 +148,3 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	return r.inner.Reconcile(ctx, request)
 }
-
-// queue is the engine's queue behind the interface of controller-runtime's priority queue.
-type queue struct {
-	inner *sim.Queue[reconcile.Request]
-}
-
-var _ priorityqueue.PriorityQueue[reconcile.Request] = &queue{}
-
-// Add implements priorityqueue.PriorityQueue.
-func (q *queue) Add(item reconcile.Request) { q.inner.Add(item, 0, 0) }
-
-// AddAfter implements priorityqueue.PriorityQueue.
-func (q *queue) AddAfter(item reconcile.Request, after time.Duration) { q.inner.Add(item, 0, after) }
-
-// AddRateLimited implements priorityqueue.PriorityQueue.
-func (q *queue) AddRateLimited(item reconcile.Request) {
-	q.inner.Add(item, 0, q.inner.RateLimited(item))
-}
-
-// AddWithOpts implements priorityqueue.PriorityQueue.
-func (q *queue) AddWithOpts(o priorityqueue.AddOpts, items ...reconcile.Request) {
-	priority := 0
-	if o.Priority != nil {
-		priority = *o.Priority
-	}
-	for _, item := range items {
-		after := o.After
-		if o.RateLimited {
-			if limited := q.inner.RateLimited(item); after == 0 || limited < after {
-				after = limited
-			}
-		}
-		q.inner.Add(item, priority, after)
-	}
-}
-
-// Get implements priorityqueue.PriorityQueue.
-func (q *queue) Get() (item reconcile.Request, shutdown bool) {
-	item, _, shutdown = q.GetWithPriority()
-	return item, shutdown
-}
-
-// GetWithPriority implements priorityqueue.PriorityQueue.
-func (q *queue) GetWithPriority() (item reconcile.Request, priority int, shutdown bool) {
-	item, priority, ok := q.inner.Get()
-	return item, priority, !ok
-}
-
-// Done implements priorityqueue.PriorityQueue.
-func (q *queue) Done(item reconcile.Request) { q.inner.Done(item) }
-
-// Forget implements priorityqueue.PriorityQueue.
-func (q *queue) Forget(item reconcile.Request) { q.inner.Forget(item) }
-
-// NumRequeues implements priorityqueue.PriorityQueue.
-func (q *queue) NumRequeues(item reconcile.Request) int { return q.inner.Failures(item) }
-
-// Len implements priorityqueue.PriorityQueue.
-func (q *queue) Len() int { return q.inner.Len() }
-
-// ShutDown implements priorityqueue.PriorityQueue.
-func (q *queue) ShutDown() { q.inner.ShutDown() }
-
-// ShutDownWithDrain implements priorityqueue.PriorityQueue, and like controller-runtime's does not drain.
-func (q *queue) ShutDownWithDrain() { q.inner.ShutDown() }
-
-// ShuttingDown implements priorityqueue.PriorityQueue.
-func (q *queue) ShuttingDown() bool { return q.inner.ShuttingDown() }

@@ -3,10 +3,37 @@
 // [Manager] is the engine's own ground: a manager of ours, on which an unmodified SetupWithManager runs with
 // controller-runtime's real builder, sources, predicates, handlers and controllers. Its client, cache and informers work
 // directly on the simulated server's objects: no JSON, no reflectors, no goroutines of their own. The work queue of a
-// controller is replaced by ours, with the same rules, so that the engine decides which key is handed out when; a queue
-// that the operator chose itself is left alone. [Reconcilers] is a few lines on top of it, for people who have a
-// reconciler and no SetupWithManager to go with it.
+// controller is replaced by ours, with the rules of controller-runtime's priority queue or, where UsePriorityQueue is off,
+// of client-go's, so that the engine decides which key is handed out when. [Reconcilers] is a few lines on top of it, for
+// people who have a reconciler and no SetupWithManager to go with it.
 //
-// Not modelled yet: webhooks (registered, never called), leader election (the process always leads), server-side apply,
-// cache options (ByObject, transforms), raw client-go through GetConfig (an explicit error).
+// # What is as in a real manager
+//
+// Typed, unstructured and metadata-only objects of a kind have informers of their own; informers that are asked for before
+// the manager starts get their initial list when it does, and cached reads before that fail. Every informer's cursor moves
+// by itself, so that reads of two kinds, or of one kind in two forms, may show different moments. Unstructured objects are
+// read live, and everything else from caches. Objects handed out are copies. Errors have the texts of controller-runtime,
+// client-go and the API server, those of requests that client-go never sends included.
+//
+// A panic in a reconciler, handler, index function or runnable ends the run and is a finding, whatever RecoverPanic says. One
+// in a goroutine that the operator starts itself ends the whole test binary: nobody can recover it.
+//
+// # What is not modelled yet
+//
+//   - Webhooks can be registered and are never called; the process always leads; server-side apply is refused.
+//   - The options of ctrl.NewManager: ByObject, transforms, DisableFor and the others of caches, clients and controllers.
+//     Their defaults hold.
+//   - Resyncs, relists and tombstones. UnsafeDisableDeepCopy copies all the same, so that code which changes cached objects
+//     goes unnoticed.
+//   - Raw client-go through GetConfig or GetHTTPClient gets an explicit error.
+//   - Event handlers of one process run one at a time: one that waits for a call holds up the others.
+//   - Package-level loggers, as log.Log, write where they always do, and not into the history.
+//   - Events are not retried, aggregated or limited in number.
+//
+// # What the engine does not see
+//
+// Three things keep a work queue of their own: a controller whose NewQueue the operator chose, one whose requests are of a
+// type of their own, and one that the operator starts itself (NewUnmanaged). They work, and what they do is the same in every
+// run as far as their queues are, but which key they hand out is not a choice, passes over requests of another type have no
+// names, and a key that waits in them for its time does not keep a run from being called terminal after the horizon.
 package client

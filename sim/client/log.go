@@ -2,10 +2,14 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -51,7 +55,7 @@ func (s *logSink) Error(err error, message string, values ...any) {
 // WithValues implements logr.LogSink.
 func (s *logSink) WithValues(values ...any) logr.LogSink {
 	clone := *s
-	clone.values = appendValues(s.values, values)
+	clone.values = appendValues(s.values, withoutReconcile(values))
 	return &clone
 }
 
@@ -65,20 +69,62 @@ func (s *logSink) WithName(name string) logr.LogSink {
 	return &clone
 }
 
-// appendValues formats key/value pairs, in order. It leaves out what controller-runtime adds to every line of a
-// reconcile: the history knows controller and object, and the reconcile ID is random.
+// appendValues formats key/value pairs, in order.
 func appendValues(formatted []string, values []any) []string {
-	result := formatted[:len(formatted):len(formatted)]
+	result := slices.Clip(formatted)
 	for i := 0; i+1 < len(values); i += 2 {
-		key := fmt.Sprint(values[i])
-		switch key {
+		result = append(result, fmt.Sprint(values[i])+"="+formatValue(values[i+1]))
+	}
+	return result
+}
+
+// withoutReconcile leaves out what controller-runtime adds to the logger of a reconcile: the history knows controller and
+// object, and the reconcile ID is random.
+func withoutReconcile(values []any) []any {
+	var rest []any
+	for i := 0; i+1 < len(values); i += 2 {
+		switch key, _ := values[i].(string); key {
 		case "reconcileID", "controller", "controllerGroup", "controllerKind", "namespace", "name":
 			continue
 		}
 		if _, isObject := values[i+1].(klog.ObjectRef); isObject {
 			continue
 		}
-		result = append(result, key+"="+fmt.Sprint(values[i+1]))
+		rest = append(rest, values[i], values[i+1])
 	}
-	return result
+	return rest
+}
+
+// formatValue formats a value without ever showing an address, so that a line is the same in every run.
+func formatValue(value any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("<%T>", value) // a Stringer on a nil pointer, for instance
+		}
+	}()
+	switch v := value.(type) {
+	case nil:
+		return "<nil>"
+	case error:
+		return v.Error()
+	case client.Object:
+		return client.ObjectKeyFromObject(v).String()
+	case fmt.Stringer:
+		return v.String()
+	case string:
+		return v
+	case logr.Marshaler:
+		return formatValue(v.MarshalLog())
+	}
+	switch reflect.TypeOf(value).Kind() {
+	case reflect.Pointer, reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Interface:
+		if encoded, err := json.Marshal(value); err == nil {
+			return string(encoded)
+		}
+		return fmt.Sprintf("<%T>", value)
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		return fmt.Sprintf("<%T>", value)
+	default:
+		return fmt.Sprint(value)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -31,23 +32,41 @@ func init() {
 	// outlives a bubble: after a run the next one's clock lies before it, and the sleep would last for years. They log, too,
 	// in real time. What is handed to them is not lost: controllers report their errors through their loggers.
 	utilruntime.ErrorHandlers = nil
+	// A controller recovers a panic of its reconciler, tells these handlers, and retries as after an error, which hides a bug.
+	others := utilruntime.PanicHandlers
+	utilruntime.PanicHandlers = []func(context.Context, any){func(ctx context.Context, value any) {
+		if env, ok := ctx.Value(envContextKey{}).(*sim.Env); ok {
+			env.Panicked(value, debug.Stack())
+			return
+		}
+		for _, handle := range others {
+			handle(ctx, value)
+		}
+	}}
 }
+
+// envContextKey finds the run in the context of a runnable; controllerContextKey finds the name of the controller.
+type (
+	envContextKey        struct{}
+	controllerContextKey struct{}
+)
 
 // Manager makes a program of a manager's set-up: the part of an operator's main between making the manager and starting
 // it, with its unmodified SetupWithManager calls. The scheme must know the operator's types.
 func Manager(scheme *runtime.Scheme, setup func(ctrl.Manager) error) sim.Program {
-	return program{scheme: scheme, setup: func(m ctrl.Manager, _ *sim.Env) error { return setup(m) }}
+	return &program{scheme: scheme, setup: setup}
 }
 
 type program struct {
 	scheme *runtime.Scheme
-	setup  func(ctrl.Manager, *sim.Env) error
+	setup  func(ctrl.Manager) error
+	rules  queueRules
 }
 
 // Start implements sim.Program.
-func (p program) Start(ctx context.Context, env *sim.Env) error {
-	m := newManager(recorder.Provider.GetEventRecorder, env, p.scheme)
-	if err := p.setup(m, env); err != nil {
+func (p *program) Start(ctx context.Context, env *sim.Env) error {
+	m := newManager(recorder.Provider.GetEventRecorder, env, p.scheme, &p.rules)
+	if err := p.setup(m); err != nil {
 		return err
 	}
 	return m.Start(ctx)
@@ -69,37 +88,41 @@ type simManager[R any] struct {
 	log       logr.Logger
 	elected   chan struct{}
 	hooks     webhook.Server
+	registry  conversion.Registry
+	events    *eventSender
+	adopter   *adopter
 
-	mu          sync.Mutex
-	controllers int
-	runnables   []manager.Runnable
-	running     context.Context // nil before Start
+	mu        sync.Mutex
+	runnables []manager.Runnable
+	running   context.Context // nil before Start
 }
 
-var _ manager.Manager = newManager(recorder.Provider.GetEventRecorder, nil, runtime.NewScheme())
+var _ manager.Manager = newManager(recorder.Provider.GetEventRecorder, nil, runtime.NewScheme(), nil)
 
 // newManager makes a manager. The first argument only tells the type of recorder.
-func newManager[R any](_ func(recorder.Provider, string) R, env *sim.Env, scheme *runtime.Scheme) *simManager[R] {
+func newManager[R any](
+	_ func(recorder.Provider, string) R, env *sim.Env, scheme *runtime.Scheme, rules *queueRules,
+) *simManager[R] {
 	m := &simManager[R]{env: env, scheme: scheme, elected: make(chan struct{})}
 	if env == nil {
 		return m
 	}
 	codec := newCodec(env.Kinds(), scheme)
-	m.mapper = newMapper(env.Kinds())
-	m.informers = newInformers(env, codec)
+	m.mapper = mapperOf(env.Kinds())
+	adds := &addBuffer{}
+	m.adopter = &adopter{env: env, rules: rules, adds: adds}
+	m.informers = newInformers(env, codec, adds)
 	m.live = &liveClient{env: env, codec: codec, mapper: m.mapper}
 	m.caching = &cachingClient{liveClient: m.live, cache: m.informers.handle()}
 	m.log = logr.New(&logSink{env: env, ctx: context.Background()})
-	m.hooks = webhook.NewServer(webhook.Options{})
+	m.hooks, m.registry = webhook.NewServer(webhook.Options{}), conversion.NewRegistry()
+	m.events = &eventSender{client: m.live, scheme: scheme, sent: map[string]*sentEvent{}}
 	close(m.elected)
 	return m
 }
 
 // Add implements manager.Manager.
 func (m *simManager[R]) Add(r manager.Runnable) error {
-	if adopt(m.env, r) {
-		m.controllers++
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.running != nil {
@@ -110,11 +133,18 @@ func (m *simManager[R]) Add(r manager.Runnable) error {
 	return nil
 }
 
-// Start implements manager.Manager.
+// Start implements manager.Manager. Caches come first, as in a real manager; then everything else starts at once.
 func (m *simManager[R]) Start(ctx context.Context) error {
-	m.env.Controllers(m.controllers)
+	m.informers.begin()
 	m.mu.Lock()
 	m.running = ctx
+	var names []string
+	for _, r := range m.runnables {
+		if name, ok := controllerName(r); ok {
+			names = append(names, name)
+		}
+	}
+	m.env.Controllers(names)
 	for _, r := range m.runnables {
 		m.start(ctx, r)
 	}
@@ -123,10 +153,19 @@ func (m *simManager[R]) Start(ctx context.Context) error {
 	return nil
 }
 
+// start starts a runnable with a context that says whose calls are made with it.
 func (m *simManager[R]) start(ctx context.Context, r manager.Runnable) {
+	ctx = context.WithValue(ctx, envContextKey{}, m.env)
+	name, isController := controllerName(r)
+	if isController {
+		ctx = context.WithValue(ctx, controllerContextKey{}, name)
+	}
+	if !m.adopter.adopt(r) {
+		ctx = m.env.As(ctx, name)
+	}
 	m.env.Go(func() {
 		if err := r.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			m.env.Fail(fmt.Errorf("%s: runnable %T: %w", m.env.Name(), r, err))
+			m.env.Fail(fmt.Errorf("%s: runnable %T: %w", m.env.Name(), r, m.informers.explain(err)))
 		}
 	})
 }
@@ -171,12 +210,12 @@ func (m *simManager[R]) GetRESTMapper() meta.RESTMapper { return m.mapper }
 
 // GetEventRecorderFor implements recorder.Provider.
 func (m *simManager[R]) GetEventRecorderFor(name string) record.EventRecorder {
-	return &eventRecorder{recorderCore{m.live, name}}
+	return &eventRecorder{eventSource{m.events, name}}
 }
 
 // GetEventRecorder implements recorder.Provider.
 func (m *simManager[R]) GetEventRecorder(name string) R {
-	return any(&eventsRecorder{recorderCore{m.live, name}}).(R)
+	return any(&eventsRecorder{eventSource{m.events, name}}).(R)
 }
 
 // GetLogger implements manager.Manager.
@@ -193,7 +232,7 @@ func (m *simManager[R]) GetControllerOptions() config.Controller {
 func (m *simManager[R]) GetWebhookServer() webhook.Server { return m.hooks }
 
 // GetConverterRegistry implements manager.Manager.
-func (m *simManager[R]) GetConverterRegistry() conversion.Registry { return conversion.NewRegistry() }
+func (m *simManager[R]) GetConverterRegistry() conversion.Registry { return m.registry }
 
 // AddMetricsServerExtraHandler implements manager.Manager. There is no metrics server.
 func (m *simManager[R]) AddMetricsServerExtraHandler(string, http.Handler) error { return nil }

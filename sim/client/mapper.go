@@ -2,6 +2,7 @@ package client
 
 import (
 	"strconv"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -9,7 +10,23 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
-// newMapper returns the REST mapper of the kinds the server has.
+// mappers keeps the mapper of the kinds table that was asked for last: all runs of a scenario share it.
+var mappers struct {
+	sync.Mutex
+	kinds  *apiserver.Kinds
+	mapper meta.RESTMapper
+}
+
+// mapperOf returns the REST mapper of the kinds the server has.
+func mapperOf(kinds *apiserver.Kinds) meta.RESTMapper {
+	mappers.Lock()
+	defer mappers.Unlock()
+	if mappers.kinds != kinds {
+		mappers.kinds, mappers.mapper = kinds, newMapper(kinds)
+	}
+	return mappers.mapper
+}
+
 func newMapper(kinds *apiserver.Kinds) meta.RESTMapper {
 	var versions []schema.GroupVersion
 	for _, kind := range kinds.All() {

@@ -3,11 +3,13 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -44,30 +46,35 @@ type Watch struct {
 
 // Reconcilers makes a program of controllers that share one process. The scheme must know their types.
 func Reconcilers(scheme *runtime.Scheme, controllers ...Reconciler) sim.Program {
-	return program{scheme: scheme, setup: func(m ctrl.Manager, _ *sim.Env) error {
+	return Manager(scheme, func(m ctrl.Manager) error {
 		for i := range controllers {
 			if err := controllers[i].setUp(m); err != nil {
 				return err
 			}
 		}
 		return nil
-	}}
+	})
 }
 
 func (r *Reconciler) setUp(m ctrl.Manager) error {
 	if r.For == nil || r.New == nil {
 		return errors.New("reconciler: For and New must be set")
 	}
-	inner, err := r.New(r.deps(m))
+	name := r.Name
+	if name == "" {
+		gvk, err := apiutil.GVKForObject(r.For, m.GetScheme())
+		if err != nil {
+			return fmt.Errorf("reconciler for %T: %w", r.For, err)
+		}
+		name = strings.ToLower(gvk.Kind)
+	}
+	inner, err := r.New(r.deps(m, name))
 	if err != nil {
 		return fmt.Errorf("reconciler for %T: %w", r.For, err)
 	}
-	b := builder.ControllerManagedBy(m).
+	b := builder.ControllerManagedBy(m).Named(name).
 		For(r.For, builder.WithPredicates(r.ForPredicates...)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.MaxConcurrentReconciles})
-	if r.Name != "" {
-		b = b.Named(r.Name)
-	}
 	for _, owned := range r.Owns {
 		b = b.Owns(owned)
 	}
@@ -77,12 +84,12 @@ func (r *Reconciler) setUp(m ctrl.Manager) error {
 	return b.Complete(inner)
 }
 
-func (r *Reconciler) deps(m ctrl.Manager) sim.Deps {
+func (r *Reconciler) deps(m ctrl.Manager, name string) sim.Deps {
 	live := m.GetAPIReader().(client.Client)
 	deps := sim.Deps{
 		Client: m.GetClient(), Live: live, APIReader: live,
 		Scheme: m.GetScheme(), RESTMapper: m.GetRESTMapper(),
-		Recorder: m.GetEventRecorderFor(r.Name), Log: m.GetLogger(),
+		Recorder: m.GetEventRecorderFor(name), Log: m.GetLogger(),
 	}
 	if r.LiveReads {
 		deps.Client = live

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim"
@@ -33,7 +35,8 @@ type Options struct {
 	Clock func() time.Time
 	// Progress, if set, is called after every execution.
 	Progress func(Progress)
-	// Found, if set, is called with every new finding, before the exploration goes on. Its error ends the exploration.
+	// Found, if set, is called with every new finding before the exploration goes on, and again when another run takes the
+	// place of the one that represents it. Its error ends the exploration.
 	Found func(*history.Finding) error
 }
 
@@ -133,20 +136,45 @@ func compare(first, second *history.History) error {
 	if first.Hash == second.Hash {
 		return nil
 	}
-	describe := func(h *history.History, i int) string {
-		if i >= len(h.Records) {
-			return "the end of the run"
-		}
-		r := &h.Records[i]
-		return fmt.Sprintf("%s at %s, %d %s", r.Event, r.At, r.Code, r.Reason)
-	}
 	n := max(len(first.Records), len(second.Records))
+	if err := divergence(first, second, n); err != nil {
+		return err
+	}
 	for i := range n {
-		if a, b := describe(first, i), describe(second, i); a != b {
-			return &NondeterminismError{Step: i, First: a, Second: b}
+		a, b := first.Records[i].After, second.Records[i].After
+		if a != nil && b != nil && canon.Hash(a) != canon.Hash(b) {
+			text := describe(first, i)
+			return &NondeterminismError{Step: i, First: text, Second: text + ", with another object"}
 		}
 	}
-	return &NondeterminismError{Step: n, First: "equal steps", Second: "equal steps, but objects that differ"}
+	return &NondeterminismError{Step: n, First: "equal steps", Second: "equal steps, but histories that differ"}
+}
+
+// divergence checks that two histories agree in their first n steps.
+func divergence(first, second *history.History, n int) error {
+	for i := range n {
+		if i < len(first.Records) && i < len(second.Records) {
+			a, b := &first.Records[i], &second.Records[i]
+			if a.Event == b.Event && a.At == b.At && a.Code == b.Code && a.Reason == b.Reason {
+				continue
+			}
+		}
+		return &NondeterminismError{Step: i, First: describe(first, i), Second: describe(second, i)}
+	}
+	return nil
+}
+
+// describe returns a step of a history in words.
+func describe(h *history.History, i int) string {
+	if i >= len(h.Records) {
+		return "the end of the run"
+	}
+	r := &h.Records[i]
+	text := fmt.Sprintf("%s at %s", r.Event, r.At)
+	if r.Code != 0 {
+		text += fmt.Sprintf(", answered %d %s", r.Code, r.Reason)
+	}
+	return strings.TrimSpace(text)
 }
 
 // execute runs one plan and accounts for it.
@@ -174,21 +202,33 @@ func (x *explorer) execute(plan sim.Plan, planned int) (*history.History, error)
 	return h, nil
 }
 
-// found files a run that failed: with the finding of its signature, or as a new one.
+// found files a run that failed: with the finding of its signature, or as a new one. A run whose order came about as the
+// plan says explains a finding better than one that was only delayed, and takes its place.
 func (x *explorer) found(plan sim.Plan, h *history.History) error {
-	signature := Signature(h)
-	for i := range x.result.Findings {
-		if finding := &x.result.Findings[i]; finding.Signature == signature {
-			finding.Also++
-			return nil
-		}
-	}
-	x.result.Findings = append(x.result.Findings, history.Finding{
-		Signature: signature, Strategy: x.strategy.Name, Seed: plan.Seed, Execution: x.coverage.executions,
+	finding := history.Finding{
+		Signature: Signature(h), Strategy: x.strategy.Name, Seed: plan.Seed, Execution: x.coverage.executions,
 		Elapsed: x.now().Sub(x.begun), Run: h,
-	})
+	}
+	findings := x.result.Findings
+	i := slices.IndexFunc(findings, func(f history.Finding) bool { return f.Signature == finding.Signature })
+	switch {
+	case i < 0:
+		i = len(findings)
+		x.result.Findings = append(findings, finding)
+	case matched(h) && !matched(findings[i].Run):
+		finding.Also = findings[i].Also + 1
+		findings[i] = finding
+	default:
+		findings[i].Also++
+		return nil
+	}
 	if x.options.Found == nil {
 		return nil
 	}
-	return x.options.Found(&x.result.Findings[len(x.result.Findings)-1])
+	return x.options.Found(&x.result.Findings[i])
+}
+
+// matched reports whether every constraint of a run was.
+func matched(h *history.History) bool {
+	return !slices.ContainsFunc(h.Constraints, func(c history.ConstraintResult) bool { return !c.Matched })
 }

@@ -14,13 +14,32 @@ import (
 func Signature(h *history.History) string {
 	var parts []string
 	if h.Outcome == history.Panicked {
-		first, _, _ := strings.Cut(h.Panic, "\n")
-		parts = append(parts, "panic "+first)
+		parts = append(parts, panicSignature(h.Panic))
 	}
 	if text := property.Signature(h.Verdicts); text != "" {
 		parts = append(parts, text)
 	}
 	return strings.Join(append(parts, lastFailures(h)...), "\n")
+}
+
+// panicSignature returns the function that panicked: the values in a panic's text, an index or an address, say nothing of
+// which bug it is. The text has the value, and the stack as package runtime/debug prints it.
+func panicSignature(text string) string {
+	_, stack, found := strings.Cut(text, "\npanic(")
+	if !found {
+		first, _, _ := strings.Cut(text, "\n")
+		return "panic " + first
+	}
+	lines := strings.Split(stack, "\n")
+	for i := 2; i < len(lines); i += 2 { // a function, and its position
+		if function := lines[i]; !strings.HasPrefix(function, "runtime.") {
+			if arguments := strings.LastIndex(function, "("); arguments >= 0 {
+				function = function[:arguments]
+			}
+			return "panic in " + function
+		}
+	}
+	return "panic"
 }
 
 // lastFailures returns, for each actor that reconciles, its last write that failed.

@@ -18,29 +18,73 @@ func (x *explorer) sweep(ctx context.Context) error {
 		"at constant latency; a step is held for at most %s", bound))
 	candidates := reorders(x.result.Default, bound)
 	account.Candidates = len(candidates)
+	planned, vain := len(candidates), vainHolds{}
 	for _, c := range candidates {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		h, err := x.execute(sim.Plan{Seed: x.options.Seed, Constraints: []schedule.Constraint{c}}, len(candidates))
+		if vain.has(c.Constraint) {
+			account.Unmatched++
+			planned--
+			continue
+		}
+		h, err := x.execute(sim.Plan{Seed: x.options.Seed, Constraints: []schedule.Constraint{c.Constraint}}, planned)
 		if err != nil {
+			return err
+		}
+		// Until the step comes up that is held, the run is the default run.
+		same := c.first
+		if !h.Constraints[0].Held {
+			same++
+		}
+		if err := divergence(x.result.Default, h, same); err != nil {
 			return err
 		}
 		if !h.Constraints[0].Matched {
 			account.Unmatched++
+			vain.add(c.Constraint, h)
 		}
 	}
 	account.Complete = true
 	return nil
 }
 
-// reorder is a pair of conflicting steps of a run, by their records: first is to wait for second.
-type reorder struct{ first, second, weight int }
+// vainHolds keeps, for each step that was held in vain, the steps that came before it all the same. To hold it for any
+// other one gives the very same run, which need not be executed again.
+type vainHolds map[schedule.Event]map[schedule.Event]bool
 
-// The weights of reorders: those that are usually the most decisive are executed first.
+// add takes note of a run in which a constraint was not matched.
+func (v vainHolds) add(c schedule.Constraint, h *history.History) {
+	before := map[schedule.Event]bool{}
+	for i := range h.Records {
+		if h.Records[i].Event == c.Event {
+			break
+		}
+		before[h.Records[i].Event] = true
+	}
+	if !before[c.Waits] {
+		v[c.Event] = before
+	}
+}
+
+// has reports whether the constraint is known to be unmatched.
+func (v vainHolds) has(c schedule.Constraint) bool {
+	before, ok := v[c.Event]
+	return ok && !before[c.Waits]
+}
+
+// candidate is a constraint that turns round a pair of conflicting steps of a run. The first of them is the one held, here
+// by its record.
+type candidate struct {
+	schedule.Constraint
+	first, weight int
+}
+
+// The weights of candidates: those that are usually the most decisive are executed first.
 const (
-	lockLost     = iota // a write with an optimistic lock waits for another write: it will be refused
-	lockLostLate        // the same, where the default run had the other write follow from it
+	lockLost      = iota // a process's write with an optimistic lock waits for another write: it will be refused
+	lockLostLate         // the same, where the default run had the other write follow from it
+	lockLostRacer        // a racer's write with an optimistic lock, in the same way
 	plainReorder
 	lateReorder
 )
@@ -52,8 +96,8 @@ const (
 // "kcm Update StatefulSet/status default/web #2", and if the operator is slow to make its call, another cause may bring the
 // event of that name about: time that passes, as when a pod is gone at last. So for each request of an operator the next
 // write of each name is tried, whatever it followed from in the default run; if it does not come, the order is unmatched.
-func reorders(h *history.History, bound time.Duration) []schedule.Constraint {
-	var pairs []reorder
+func reorders(h *history.History, bound time.Duration) []candidate {
+	var candidates []candidate
 	before := happensBefore(h)
 	for i := h.ScriptBegins; i < len(h.Records); i++ {
 		first := &h.Records[i]
@@ -65,26 +109,30 @@ func reorders(h *history.History, bound time.Duration) []schedule.Constraint {
 			}
 			name := second.Event
 			name.Occurrence = 0
-			next := first.Event.Incarnation > 0 && second.Committed != 0 && !tried[name]
+			next := ofProcess(first) && first.Event.Verb.IsRequest() && second.Committed != 0 && !tried[name]
 			tried[name] = true
 			follows := before.has(i, j)
 			if follows && !next || !follows && second.At-first.At > bound {
 				continue
 			}
-			pairs = append(pairs, reorder{i, j, weigh(first, second, follows)})
+			candidates = append(candidates, candidate{
+				Constraint: schedule.Constraint{Event: first.Event, Waits: second.Event},
+				first:      i, weight: weigh(first, second, follows),
+			})
 		}
 	}
-	slices.SortStableFunc(pairs, func(a, b reorder) int { return a.weight - b.weight })
-	constraints := make([]schedule.Constraint, len(pairs))
-	for n, p := range pairs {
-		constraints[n] = schedule.Constraint{Event: h.Records[p.first].Event, Waits: h.Records[p.second].Event}
-	}
-	return constraints
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return a.weight - b.weight })
+	return candidates
 }
+
+// ofProcess reports whether a step is one of an operator under test, and not of a racer.
+func ofProcess(r *history.Record) bool { return r.Event.Incarnation > 0 }
 
 func weigh(first, second *history.Record, follows bool) int {
 	locked := first.Event.Verb.IsWrite() && first.Carried != 0 && second.Committed != 0
 	switch {
+	case locked && !ofProcess(first):
+		return lockLostRacer
 	case locked && !follows:
 		return lockLost
 	case locked:
@@ -97,15 +145,20 @@ func weigh(first, second *history.Record, follows bool) int {
 }
 
 // conflict reports whether the order of two steps of different threads can matter: one of two requests for the same
-// object committed, or an actor reads its cache next to a delivery of what it reads.
+// object committed, an actor reads its cache next to a delivery of what it reads, or an object is committed before an
+// informer takes its initial list. The passes of a racer over several keys touch objects of their own, or are serialised.
+//
+// An initial list itself is not held: a program that starts late is no other order, and gives up if it starts too late.
 func conflict(a, b *history.Record) bool {
 	switch {
 	case a.Event.Verb.IsRequest() && b.Event.Verb.IsRequest():
-		return (a.Committed != 0 || b.Committed != 0) && a.Event.Actor != b.Event.Actor && touch(a, b)
+		return (a.Committed != 0 || b.Committed != 0) && (a.Event.Actor != b.Event.Actor || ofProcess(a)) && touch(a, b)
 	case a.Event.Verb == schedule.Deliver:
 		return reads(b, a)
 	case b.Event.Verb == schedule.Deliver:
 		return reads(a, b)
+	case b.Event.Verb == schedule.Sync:
+		return ofProcess(b) && a.Committed != 0 && touch(a, b)
 	default:
 		return false
 	}
@@ -129,7 +182,8 @@ func objectName(r *history.Record) string {
 	return r.Event.Name
 }
 
-// reads reports whether a step reads from the cache that a delivery moves. A racer reads its caches when it takes a key.
+// reads reports whether a step reads from the cache that a delivery moves. A racer reads its caches when it takes a key;
+// what it may look at later in a pass, after an answer, is left to random walks.
 func reads(r, delivery *history.Record) bool {
 	if r.Event.Actor != delivery.Event.Actor || r.Event.Incarnation != delivery.Event.Incarnation {
 		return false

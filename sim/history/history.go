@@ -101,8 +101,20 @@ type History struct {
 	Faults []string
 	// Gaps are the things the run touched that are not modelled, sorted and without repeats.
 	Gaps []string
+	// Problems say what went wrong with the scenario itself: a step of its script that was refused.
+	Problems []string
+	// Passes count the passes of each controller, sorted by actor and controller.
+	Passes []Passes
 	// Unfinished says what had not ended when the run did: "operator sleeps in a reconcile of default/a".
 	Unfinished []string
+}
+
+// Passes count the passes of one controller in a run.
+type Passes struct {
+	Actor, Controller string
+	Total, Failed     int
+	// LastError is the error that the last failed pass returned.
+	LastError string
 }
 
 // ConstraintResult says what became of a constraint.

@@ -83,7 +83,9 @@ func (e Event) Object() string {
 		b.WriteString("/" + e.Subresource)
 	}
 	if e.Name != "" {
-		b.WriteByte(' ')
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
 		if e.Namespace != "" {
 			b.WriteString(e.Namespace + "/")
 		}

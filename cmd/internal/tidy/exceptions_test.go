@@ -25,5 +25,5 @@ var concurrencyExceptions = map[string]string{
 	"sim/engine.go advance select":   "calls that arrive and the deadline never share an instant: every grant adds a unique nanosecond",
 	"sim/process.go park select":     "a call whose context has ended parks once more, and a grant says when it goes on",
 	"sim/process.go spawn go":        "a program has goroutines; the engine grants one step and waits until all are parked",
-	"sim/client/cache.go get select": "an informer that is ready and a context that has ended do not arise in one grant",
+	"sim/client/cache.go await select": "what is ready already wins; what becomes ready and a context that ends do not arise in one grant",
 }

@@ -79,13 +79,18 @@ func DefaultConfigMap(*corev1.ConfigMap, string) {}
 // conversion.go.
 func DefaultSecret(secret *corev1.Secret, _ string) {
 	fill(&secret.Type, corev1.SecretTypeOpaque)
-	if len(secret.StringData) > 0 && secret.Data == nil {
-		secret.Data = map[string][]byte{}
+	if len(secret.StringData) == 0 {
+		secret.StringData = nil
+		return
+	}
+	data := maps.Clone(secret.Data) // it may be shared with a stored object
+	if data == nil {
+		data = map[string][]byte{}
 	}
 	for key, value := range secret.StringData {
-		secret.Data[key] = []byte(value)
+		data[key] = []byte(value)
 	}
-	secret.StringData = nil
+	secret.Data, secret.StringData = data, nil
 }
 
 // DefaultService fills in defaults: pkg/apis/core/v1/defaults.go. The addresses of a service are no defaults but are

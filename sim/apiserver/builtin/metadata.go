@@ -2,13 +2,16 @@ package builtin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/stalemate-dev/stalemate/sim/canon"
 )
 
 // MetadataRules is what differs between kinds in the validation of metadata.
@@ -41,19 +44,47 @@ func ValidName(kind string) apivalidation.ValidateNameFunc {
 // do so; those of custom resources do.
 func ValidateMetadata(meta, old metav1.Object, rules MetadataRules, version string) field.ErrorList {
 	root := field.NewPath("metadata")
-	if old == nil {
-		errs := apivalidation.ValidateObjectMetaAccessor(meta, rules.Namespaced, rules.Name, root)
-		return inWordsOf(version, errs, meta)
+	validName := rules.Name
+	if old != nil {
+		validName = path.ValidatePathSegmentName
 	}
-	errs := apivalidation.ValidateObjectMetaAccessor(meta, rules.Namespaced, path.ValidatePathSegmentName, root)
+	errs := apivalidation.ValidateObjectMetaAccessor(changed(meta, old), rules.Namespaced, validName, root)
+	if old == nil || !canon.Equal(owners(meta), owners(old)) {
+		errs = append(errs, validateOwners(meta.GetOwnerReferences(), version, root.Child("ownerReferences"))...)
+	}
+	if old == nil {
+		return errs
+	}
 	update := apivalidation.ValidateObjectMetaAccessorUpdate(meta, old, root)
 	errs = append(errs, update...)
 	if rules.Custom || !since(version, 37) {
-		errs = append(errs, update...)
-	} else {
-		errs = withoutRepeats(errs)
+		return append(errs, update...)
 	}
-	return inWordsOf(version, errs, meta)
+	return withoutRepeats(errs)
+}
+
+// changed returns the metadata without its owner references, and without the collections that are as they were: they were
+// valid when they were stored, and most updates, every write of a status among them, leave them alone.
+func changed(meta, old metav1.Object) metav1.Object {
+	sparse := &metav1.ObjectMeta{
+		Name: meta.GetName(), GenerateName: meta.GetGenerateName(), Namespace: meta.GetNamespace(),
+		Generation: meta.GetGeneration(), ManagedFields: meta.GetManagedFields(),
+	}
+	if labels := meta.GetLabels(); old == nil || !maps.Equal(labels, old.GetLabels()) {
+		sparse.Labels = labels
+	}
+	if annotations := meta.GetAnnotations(); old == nil || !maps.Equal(annotations, old.GetAnnotations()) {
+		sparse.Annotations = annotations
+	}
+	if finalizers := meta.GetFinalizers(); old == nil || !slices.Equal(finalizers, old.GetFinalizers()) {
+		sparse.Finalizers = finalizers
+	}
+	return sparse
+}
+
+func owners(meta metav1.Object) *[]metav1.OwnerReference {
+	references := meta.GetOwnerReferences()
+	return &references
 }
 
 // withoutRepeats drops errors that were told before.
@@ -67,28 +98,71 @@ func withoutRepeats(errs field.ErrorList) field.ErrorList {
 	return kept
 }
 
-// inWordsOf puts errors about owner references, which come from the libraries of 1.36, into the words of 1.37: it names the
-// reference and calls what is missing required.
-func inWordsOf(version string, errs field.ErrorList, meta metav1.Object) field.ErrorList {
-	const owners = "metadata.ownerReferences"
-	ofOwner := func(err *field.Error) bool { return strings.HasPrefix(err.Field, owners+".") }
-	if !since(version, 37) || !slices.ContainsFunc(errs, ofOwner) {
-		return errs
-	}
-	kept := slices.DeleteFunc(errs, ofOwner)
-	for i, owner := range meta.GetOwnerReferences() {
-		at := fmt.Sprintf("%s[%d]", owners, i)
-		_, version, versioned := strings.Cut(owner.APIVersion, "/")
-		if owner.APIVersion == "" || versioned && version == "" {
-			kept = append(kept, field.Invalid(field.NewPath(at, "apiVersion"), owner.APIVersion, "version must not be empty"))
+// validateOwners checks owner references in the words of the version, which differ: k8s.io/apimachinery
+// pkg/api/validation/objectmeta.go, v0.36 and v0.37.
+func validateOwners(references []metav1.OwnerReference, version string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	controller := ""
+	for i, reference := range references {
+		if since(version, 37) {
+			errs = append(errs, validateOwner37(reference, at.Index(i))...)
+		} else {
+			errs = append(errs, validateOwner36(reference, at)...)
 		}
-		for _, required := range []struct{ name, value string }{
-			{"kind", owner.Kind}, {"name", owner.Name}, {"uid", string(owner.UID)},
-		} {
-			if required.value == "" {
-				kept = append(kept, field.Required(field.NewPath(at, required.name), "must not be empty"))
-			}
+		if reference.Controller == nil || !*reference.Controller {
+			continue
+		}
+		name := reference.Kind + "/" + reference.Name
+		if controller == "" {
+			controller = name
+			continue
+		}
+		errs = append(errs, field.Invalid(at, references, fmt.Sprintf("Only one reference can have Controller set to true. "+
+			"Found \"true\" in references for %v and %v", controller, name)))
+	}
+	return errs
+}
+
+func validateOwner36(reference metav1.OwnerReference, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
+	if gvk.Version == "" {
+		errs = append(errs, field.Invalid(at.Child("apiVersion"), reference.APIVersion, "version must not be empty"))
+	}
+	if reference.Kind == "" {
+		errs = append(errs, field.Invalid(at.Child("kind"), reference.Kind, "must not be empty"))
+	}
+	if reference.Name == "" {
+		errs = append(errs, field.Invalid(at.Child("name"), reference.Name, "must not be empty"))
+	}
+	if reference.UID == "" {
+		errs = append(errs, field.Invalid(at.Child("uid"), reference.UID, "must not be empty"))
+	}
+	return append(errs, bannedOwner(reference, gvk, at)...)
+}
+
+func validateOwner37(reference metav1.OwnerReference, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	version, err := schema.ParseGroupVersion(reference.APIVersion)
+	switch {
+	case reference.APIVersion == "":
+		errs = append(errs, field.Required(at.Child("apiVersion"), "must not be empty"))
+	case err != nil || version.Version == "":
+		errs = append(errs, field.Invalid(at.Child("apiVersion"), reference.APIVersion, "must be <group>/<version> or <version>"))
+	}
+	for _, required := range []struct{ name, value string }{
+		{"kind", reference.Kind}, {"name", reference.Name}, {"uid", string(reference.UID)},
+	} {
+		if required.value == "" {
+			errs = append(errs, field.Required(at.Child(required.name), "must not be empty"))
 		}
 	}
-	return kept
+	return append(errs, bannedOwner(reference, version.WithKind(reference.Kind), at)...)
+}
+
+func bannedOwner(reference metav1.OwnerReference, gvk schema.GroupVersionKind, at *field.Path) field.ErrorList {
+	if _, banned := apivalidation.BannedOwners[gvk]; !banned {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, reference, fmt.Sprintf("%s is disallowed from being an owner", gvk))}
 }

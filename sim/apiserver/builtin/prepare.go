@@ -95,6 +95,12 @@ func PrepareNamespace(namespace *corev1.Namespace) {
 	}
 }
 
+// KeepNamespaceFinalizers carries over the finalizers of a namespace's spec, which only its subresource finalize changes;
+// pkg/registry/core/namespace/strategy.go.
+func KeepNamespaceFinalizers(namespace, old *corev1.Namespace) {
+	namespace.Spec.Finalizers = old.Spec.Finalizers
+}
+
 // NeedsClusterIP says whether an address has to be allocated for a new service, to be handed to [AllocateService].
 func NeedsClusterIP(service *corev1.Service) bool {
 	return service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.ClusterIP == "" && len(service.Spec.ClusterIPs) == 0

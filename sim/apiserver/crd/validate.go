@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,9 +32,21 @@ func (d *Definition) Validate(object, old map[string]any) field.ErrorList {
 	errs := ratcheted(d.validateSchema(object, changed), object, old, d.structural)
 	errs = append(errs, d.validateScale(object, true)...)
 	if d.embedded {
-		errs = append(errs, objectmeta.Validate(nil, object, d.structural, false)...)
+		errs = append(errs, validateEmbedded(object, d.structural)...)
 	}
 	return append(errs, d.validateLists(object, old)...)
+}
+
+// validateEmbedded checks the metadata of embedded objects. The library's function takes a context from v0.37 on.
+func validateEmbedded(object map[string]any, s *structural.Structural) field.ErrorList {
+	switch validate := any(objectmeta.Validate).(type) {
+	case func(*field.Path, any, *structural.Structural, bool) field.ErrorList:
+		return validate(nil, object, s, false)
+	case func(context.Context, *field.Path, any, *structural.Structural, bool) field.ErrorList:
+		return validate(context.Background(), nil, object, s, false)
+	default:
+		panic(fmt.Sprintf("crd: unknown form %T of objectmeta.Validate", validate))
+	}
 }
 
 // ValidateStatus checks a write to the status subresource, as Validate does.

@@ -1,0 +1,62 @@
+package racer
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// TestFaults plays the scripts of the recordings with a server that fails a quarter of the controllers' requests for a
+// while, half of those only after they were committed. What is left in the end is what was recorded: no failure may make a
+// controller forget what it was about to do.
+func TestFaults(t *testing.T) {
+	files, err := filepath.Glob("testdata/traces-1.36/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			recorded := readTrace(t, file)
+			for seed := range uint64(20) {
+				d := newDriver(t, apiserver.V136)
+				d.random = rand.New(rand.NewPCG(seed, 1))
+				d.refuse = faults(d, rand.New(rand.NewPCG(seed, 2)), 60)
+				d.play(recorded.Script)
+				if diff := cmp.Diff(recorded.Final, d.final()); diff != "" {
+					t.Fatalf("seed %d: final state (-recorded +simulated):\n%s", seed, diff)
+				}
+			}
+		})
+	}
+}
+
+// faults makes up to a number of requests fail at random. Conflicts are injected too, but only for what can conflict.
+func faults(d *driver, random *rand.Rand, left int) func(string, *apiserver.Request) *apiserver.Response {
+	return func(actor string, r *apiserver.Request) *apiserver.Response {
+		if actor == "test" || left == 0 || random.IntN(4) != 0 {
+			return nil
+		}
+		left--
+		err := newStatusError(500, metav1.StatusReasonInternalError)
+		switch random.IntN(5) {
+		case 0:
+			err = newStatusError(504, metav1.StatusReasonTimeout)
+		case 1:
+			err = newStatusError(429, metav1.StatusReasonTooManyRequests)
+		case 2:
+			if r.Verb == schedule.Update || r.Verb == schedule.Patch || r.Verb == schedule.Delete {
+				err = newStatusError(409, metav1.StatusReasonConflict)
+			}
+		}
+		if err.ErrStatus.Code >= 500 && random.IntN(2) == 0 {
+			d.server.Do(r)
+		}
+		return &apiserver.Response{Code: int(err.ErrStatus.Code), Err: err}
+	}
+}
