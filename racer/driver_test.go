@@ -325,6 +325,8 @@ func (e *driverEnv) Kind(name string) *apiserver.Kind { return e.d.kind(name) }
 
 func (e *driverEnv) Kinds() []*apiserver.Kind { return e.d.server.Kinds().All() }
 
+func (e *driverEnv) Problem(message string) { e.Log(message) }
+
 func (e *driverEnv) Log(message string) { e.d.logs = append(e.d.logs, e.name+": "+message) }
 
 type driverInformer struct {

@@ -388,6 +388,7 @@ func (a *orphanAttempt) Next(resp *apiserver.Response) sim.Action {
 		return a.itemRead(resp)
 	case attemptFinalize:
 		return a.removeFinalizer(resp)
+	default: // the other steps are not those of orphaning
 	}
 	return a.patchNext()
 }

@@ -239,6 +239,7 @@ func (s *setSync) claimPods(resp *apiserver.Response) (sim.Action, bool) {
 			}
 			s.errs = append(s.errs, fmt.Errorf("can't adopt Pod %s/%s (%s): %w",
 				pod.Namespace, pod.Name, pod.UID, s.mayAdopt.err))
+		case claimIgnore:
 		}
 	}
 	if err := utilerrors.NewAggregate(s.errs); err != nil {
@@ -265,6 +266,7 @@ func (s *setSync) claimAnswered(resp *apiserver.Response) {
 		} else if !apierrors.IsNotFound(err) {
 			s.errs = append(s.errs, err)
 		}
+	default: // the other calls are not about claims
 	}
 	s.next++
 }
@@ -333,6 +335,7 @@ func (s *setSync) recordRevision(resp *apiserver.Response) (sim.Action, bool) {
 		if err == nil {
 			s.update = s.wanted
 		}
+	default: // the other calls are not about revisions
 	}
 	return s.revisionRecorded(err)
 }

@@ -148,7 +148,7 @@ func (t *userTask) Next(resp *apiserver.Response) sim.Action {
 	if !t.called || resp == nil {
 		request, err := u.request(step)
 		if err != nil {
-			u.env.Log(err.Error())
+			u.env.Problem(err.Error())
 			return t.finish()
 		}
 		t.called = true
@@ -158,7 +158,7 @@ func (t *userTask) Next(resp *apiserver.Response) sim.Action {
 		if step.RetryWhile != "" && apierrors.ReasonForError(err) == step.RetryWhile {
 			return sim.Wait(u.options.RetryEvery)
 		}
-		u.env.Log(fmt.Sprintf("step %d: %v", u.current+1, err))
+		u.env.Problem(fmt.Sprintf("step %d was refused: %v", u.current+1, err))
 	}
 	return t.finish()
 }

@@ -48,6 +48,7 @@ type engine struct {
 	lines   []logLine
 	failure error
 	panic   string
+	gaps    map[string]bool // what programs touched that is not modelled
 
 	processes     []*process
 	ops           []*op

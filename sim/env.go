@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -39,21 +40,36 @@ func (env *Env) Do(ctx context.Context, r *apiserver.Request) (*apiserver.Respon
 	return response, err
 }
 
-// Read carries out a cached read: read is called when the engine grants it, and may look at the informer's view. The
-// name is empty for a list. It does not end with the context, as reading from memory does not.
-func (env *Env) Read(ctx context.Context, i *Informer, namespace, name string, read func()) error {
+// CachedGet reads an object from an informer's view, as of when the engine grants it; nil if it is not there. It does not
+// end with the context, as reading from memory does not.
+func (env *Env) CachedGet(ctx context.Context, i *Informer, namespace, name string) (apiserver.Object, error) {
+	var found apiserver.Object
+	err := env.read(ctx, i, namespace, name, func(*op) { found = i.View().Get(namespace, name) })
+	return found, err
+}
+
+// CachedList lists the objects of a namespace (empty for all) from an informer's view. A real cache lists in random order;
+// here it is that of the keys, unless the strategy wants another.
+func (env *Env) CachedList(ctx context.Context, i *Informer, namespace string) ([]apiserver.Object, error) {
+	var found []apiserver.Object
+	err := env.read(ctx, i, namespace, "", func(o *op) {
+		found = permuted(env.process.engine, o.event, i.View().List(namespace))
+	})
+	return found, err
+}
+
+func (env *Env) read(ctx context.Context, i *Informer, namespace, name string, read func(*op)) error {
 	verb := schedule.CachedGet
 	if name == "" {
 		verb = schedule.CachedList
 	}
 	view := i.View()
 	o := &op{
-		event: schedule.Event{Verb: verb, Kind: view.Kind().Name(), Namespace: namespace, Name: name},
-		reads: &cacheRead{view: view},
+		thread: env.process.thread(ctx),
+		event:  schedule.Event{Verb: verb, Kind: view.Kind().Name(), Namespace: namespace, Name: name},
+		reads:  &cacheRead{view: view, key: types.NamespacedName{Namespace: namespace, Name: name}},
+		exec:   func(o *op) { env.process.engine.readCache(o, read) },
 	}
-	o.reads.key.Namespace, o.reads.key.Name = namespace, name
-	o.exec = func(o *op) { env.process.engine.readCache(o, read) }
-	o.thread = env.process.thread(ctx)
 	return env.process.park(context.Background(), o)
 }
 
@@ -100,9 +116,17 @@ func (env *Env) Log(ctx context.Context, line history.Log) {
 	p.log(t, line)
 }
 
+// Gap says that the program touched something that is not modelled. It is reported with the verdict.
+func (env *Env) Gap(text string) {
+	e := env.process.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gaps[text] = true
+}
+
 // Pass begins a pass of a controller over a key: calls made with the context returned belong to it. The function
-// returned ends it.
-func (env *Env) Pass(ctx context.Context, controller, key string) (context.Context, func()) {
+// returned ends it, with the error the pass came to.
+func (env *Env) Pass(ctx context.Context, controller, key string) (context.Context, func(error)) {
 	p := env.process
 	e := p.engine
 	e.mu.Lock()
@@ -114,10 +138,11 @@ func (env *Env) Pass(ctx context.Context, controller, key string) (context.Conte
 	}
 	t.dequeued = false
 	p.passes++
-	return context.WithValue(ctx, threadContextKey{}, t), func() {
+	return context.WithValue(ctx, threadContextKey{}, t), func(err error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		p.passes--
+		p.ended(controller, err)
 	}
 }
 

@@ -42,7 +42,7 @@ func (e *engine) sync(inf *informer) {
 	event.Verb = schedule.Sync
 	e.note(inf.thread, event, -1)
 	e.lagging = true
-	for _, delta := range e.shuffleInitial(inf, initial) {
+	for _, delta := range permuted(e, inf.event, initial) {
 		inf.deliver(delta)
 	}
 }
@@ -123,7 +123,7 @@ func (p *process) newRegistration(inf *informer, name string, handle func(cache.
 	for _, obj := range inf.view.List("") {
 		initial = append(initial, cache.Delta{Type: apiserver.Added, Object: obj, Initial: true})
 	}
-	for _, delta := range e.shuffleInitial(inf, initial) {
+	for _, delta := range permuted(e, inf.event, initial) {
 		r.deltas = append(r.deltas, caused{delta, inf.thread.last})
 	}
 	r.initial = len(r.deltas)

@@ -33,8 +33,9 @@ type process struct {
 	// handling is the registration whose handler runs now. Handlers of a process run one at a time, so that calls
 	// they make have an owner.
 	handling *registration
-	// passes counts the passes that have begun and not ended.
+	// passes counts the passes that have begun and not ended; ends, by controller, those that have.
 	passes int
+	ends   map[string]*history.Passes
 }
 
 type passKey struct{ controller, key string }
@@ -164,6 +165,23 @@ func (p *process) passThread(at passKey) *thread {
 		p.threads[at] = t
 	}
 	return t
+}
+
+// ended counts a pass.
+func (p *process) ended(controller string, err error) {
+	if p.ends == nil {
+		p.ends = map[string]*history.Passes{}
+	}
+	passes := p.ends[controller]
+	if passes == nil {
+		passes = &history.Passes{Actor: p.name, Controller: controller}
+		p.ends[controller] = passes
+	}
+	passes.Total++
+	if err != nil {
+		passes.Failed++
+		passes.LastError = err.Error()
+	}
 }
 
 // dequeued begins a pass: the worker's steps from here on belong to the thread of the key.
@@ -308,7 +326,7 @@ func (p *process) start() {
 	e.pay()
 	p.spawn(func() {
 		if err := p.program.Start(ctx, &Env{process: p}); err != nil {
-			e.fail(fmt.Errorf("process %q: %w", p.name, err))
+			e.fail(&ProgramError{Process: p.name, Err: err})
 		}
 	})
 	e.settle()

@@ -45,6 +45,8 @@ type RacerEnv interface {
 	After(name string, d time.Duration, f func()) (stop func())
 	// Log adds a line to the history.
 	Log(message string)
+	// Problem reports that something is wrong with the scenario itself, as a step of a script that was refused.
+	Problem(message string)
 }
 
 // RacerQueue is a work queue with the rules of client-go's: a key that is queued is not queued twice, and a key that is

@@ -84,6 +84,12 @@ func (a *racerActor) Log(message string) {
 	e.history.Logs = append(e.history.Logs, history.Log{At: e.clock, Actor: a.config.Name, Record: e.last, Message: message})
 }
 
+// Problem implements RacerEnv.
+func (a *racerActor) Problem(message string) {
+	a.Log(message)
+	a.engine.history.Problems = append(a.engine.history.Problems, a.config.Name+": "+message)
+}
+
 // gather lists the steps the racer may take.
 func (a *racerActor) gather(e *engine) {
 	for _, q := range a.queues {

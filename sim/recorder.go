@@ -315,10 +315,10 @@ func (e *engine) contentHash(obj apiserver.Object) uint64 {
 }
 
 // readCache carries out a read of an informer's view.
-func (e *engine) readCache(o *op, read func()) {
+func (e *engine) readCache(o *op, read func(*op)) {
 	state := e.stateOf(o.event)
 	poll := state.count > 0 && e.repeats(o, state)
-	read()
+	read(o)
 	if poll {
 		e.repeat(state, &o.event, &apiserver.Response{})
 	} else {

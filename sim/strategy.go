@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stalemate-dev/stalemate/sim/cache"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -25,8 +24,8 @@ type Strategy interface {
 	Choose(enabled []Choice) int
 	// Delay says how long a request that has just come up is held back, in virtual time; usually not at all.
 	Delay(event schedule.Event) time.Duration
-	// Permute returns the order in which an informer delivers the n objects of its initial list: a permutation of 0 to
-	// n-1, or nil for the order of the storage keys.
+	// Permute returns the order in which an informer delivers the n objects of its initial list, or a cache lists n
+	// objects: a permutation of 0 to n-1, or nil for the order of the keys. A real cluster has no fixed one.
 	Permute(event schedule.Event, n int) []int
 }
 
@@ -57,18 +56,18 @@ func (e *engine) pick() stepper {
 	return e.enabled[e.plan.Strategy.Choose(choices)]
 }
 
-// shuffleInitial puts an initial list into the order the strategy wants: a real one has none.
-func (e *engine) shuffleInitial(inf *informer, initial []cache.Delta) []cache.Delta {
-	if e.plan.Strategy == nil || len(initial) < 2 {
-		return initial
+// permuted puts what has no order of its own, an initial list or a list from a cache, into the order the strategy wants.
+func permuted[T any](e *engine, event schedule.Event, items []T) []T {
+	if e.plan.Strategy == nil || !e.scripted || len(items) < 2 {
+		return items
 	}
-	permutation := e.plan.Strategy.Permute(inf.event, len(initial))
+	permutation := e.plan.Strategy.Permute(event, len(items))
 	if permutation == nil {
-		return initial
+		return items
 	}
-	shuffled := make([]cache.Delta, len(initial))
+	shuffled := make([]T, len(items))
 	for i, from := range permutation {
-		shuffled[i] = initial[from]
+		shuffled[i] = items[from]
 	}
 	return shuffled
 }

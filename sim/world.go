@@ -3,7 +3,10 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,12 +37,36 @@ type SettleError struct {
 
 // Error implements error.
 func (e *SettleError) Error() string {
-	return fmt.Sprintf("scenario %q does not settle: %s; mend the scenario, or set settle: false to start from its objects "+
-		"as written", e.Name, e.History.Reason)
+	text := fmt.Sprintf("scenario %q does not settle: %s", e.Name, e.History.Reason)
+	if e.History.Panic != "" {
+		return text + ": " + strings.TrimSpace(e.History.Panic)
+	}
+	if event, n := e.History.Busiest(); n > 1 {
+		text += fmt.Sprintf("; %s was committed %d times", event, n)
+	}
+	return text + "; mend the operator or the scenario, or set settle: false to start from its objects as written"
 }
+
+// ProgramError says that a program could not be started: it is the operator's set-up that failed, or asks for what the
+// scenario does not have.
+type ProgramError struct {
+	Process string
+	Err     error
+}
+
+// Error implements error.
+func (e *ProgramError) Error() string {
+	return fmt.Sprintf("process %q does not start: %v", e.Process, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ProgramError) Unwrap() error { return e.Err }
 
 // NewWorld loads the objects of a scenario and lets them settle.
 func NewWorld(config *Config) (*World, error) {
+	if config.Kinds == nil {
+		return nil, fmt.Errorf("scenario %q: Config.Kinds is nil: make a kinds table with apiserver.NewKinds", config.Name)
+	}
 	world := &World{config: config, begin: Epoch}
 	server := apiserver.NewServer(config.Kinds, func() time.Time { return Epoch })
 	if err := server.LoadAll(config.Given); err != nil {
@@ -119,7 +146,7 @@ func (r *run) inBubble(progress *atomic.Int64) {
 			r.failure = fmt.Errorf("internal error: %v\n%s", value, debug.Stack())
 		}
 	}()
-	time.Sleep(r.world.begin.Sub(time.Now()))
+	time.Sleep(time.Until(r.world.begin))
 	e := newEngine(r, progress)
 	r.engine = e
 	e.begin()
@@ -137,7 +164,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 		holds:   newHolds(r.plan.Constraints),
 		events:  make(map[schedule.Event]*eventState, 128),
 		commits: map[int64]int{},
-		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{},
+		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{}, gaps: map[string]bool{},
 		last: -1,
 	}
 	e.server = r.world.snapshot.NewServer(e.now)
@@ -204,7 +231,8 @@ func (e *engine) finish() {
 	h.Hash = e.hash.Sum()
 	h.Outcome, h.Reason = e.outcome, e.reason
 	h.Steps, h.End = e.steps, e.clock
-	h.Gaps = e.server.Gaps()
+	h.Gaps = e.touchedGaps()
+	h.Passes = e.endedPasses()
 	h.Constraints = e.constraintResults()
 	h.Unfinished = e.unfinished()
 	for _, p := range e.processes {
@@ -233,6 +261,25 @@ func (e *engine) drain() {
 		time.Sleep(d)
 		e.settle()
 	}
+}
+
+// touchedGaps returns what the run touched that is not modelled, sorted.
+func (e *engine) touchedGaps() []string {
+	for _, gap := range e.server.Gaps() {
+		e.gaps[gap] = true
+	}
+	return slices.Sorted(maps.Keys(e.gaps))
+}
+
+// endedPasses counts the passes of every controller.
+func (e *engine) endedPasses() []history.Passes {
+	var all []history.Passes
+	for _, p := range e.processes {
+		for _, controller := range slices.Sorted(maps.Keys(p.ends)) {
+			all = append(all, *p.ends[controller])
+		}
+	}
+	return all
 }
 
 // unfinished describes passes that had not ended when the run did.

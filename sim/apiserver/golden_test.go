@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -336,7 +337,11 @@ func (p *player) watch(req *Request) any {
 	revision, _ := strconv.ParseInt(req.ResourceVersion, 10, 64)
 	log, err := p.server.Since(req.Kind, revision)
 	if err != nil {
-		send("ERROR", statusBody(err.(*apierrors.StatusError).ErrStatus))
+		expired, ok := errors.AsType[*apierrors.StatusError](err)
+		if !ok {
+			panic(err)
+		}
+		send("ERROR", statusBody(expired.ErrStatus))
 	}
 	for _, event := range log {
 		if shown, ok := req.Kind.Transition(event, req.Namespace, req.LabelSelector, req.FieldSelector); ok {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // Kind is a row of the kinds table: all that differs between resources. The request pipeline is the same for every kind.
@@ -17,6 +18,8 @@ type Kind struct {
 	ShortNames []string
 	Namespaced bool
 
+	// Schema is the OpenAPI schema of a custom resource that was added with its definition, else nil.
+	Schema *spec.Schema
 	// Type is the Go struct of a built-in, stored typed. It is nil for a custom resource, stored unstructured.
 	Type reflect.Type
 

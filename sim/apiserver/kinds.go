@@ -102,6 +102,7 @@ func (k *Kinds) ByGVR(gvr schema.GroupVersionResource) *Kind {
 // used.
 func (k *Kinds) AddCRD(definition *crd.Definition) (*Kind, error) {
 	row := customRow(definition.GroupVersionKind, definition.Plural, definition.Namespaced, definition.HasStatus)
+	row.Schema = definition.Schema()
 	row.Singular, row.ShortNames, row.gaps = definition.Singular, definition.ShortNames, definition.Gaps()
 	row.Default = func(obj Object) {
 		content := rawContent(obj)

@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -231,5 +233,100 @@ func TestLoadCopies(t *testing.T) {
 	stored := test.Get(test.kind("Widget"), "default", "w")
 	if response := change(test, "", stored, func(*unstructured.Unstructured) {}); response.Committed != 0 {
 		t.Errorf("a write of what was loaded was committed at %d", response.Committed)
+	}
+}
+
+// TestCustomWithoutStatus checks a custom resource whose status is no subresource: it is a field like any other.
+func TestCustomWithoutStatus(t *testing.T) {
+	w := &walk{tester: newTester(t), stored: map[Object]string{}}
+	w.Server = NewServer(patchKinds(), fixedClock)
+	k := w.kind("Free")
+	obj := newWidget("a")
+	obj.SetKind("Free")
+	obj.Object["status"] = map[string]any{"phase": "New"}
+	request := func(verb schedule.Verb, subresource string) *Response {
+		return w.perform(&Request{
+			Verb: verb, Kind: k, Namespace: "default", Name: "a", Subresource: subresource, Object: obj.DeepCopy(),
+		})
+	}
+	if made := request(schedule.Create, "").Object.(*unstructured.Unstructured); made.Object["status"] == nil {
+		t.Error("a create dropped the status")
+	}
+	if response := request(schedule.Update, "status"); response.Code != 404 {
+		t.Errorf("a write to /status: %d, want 404", response.Code)
+	}
+	obj = w.Get(k, "default", "a").DeepCopyObject().(*unstructured.Unstructured)
+	obj.Object["status"] = map[string]any{"phase": "Old"}
+	if response := request(schedule.Update, ""); response.Committed == 0 || response.Object.GetGeneration() != 2 {
+		t.Errorf("an update of the status: %d %v, generation %d", response.Code, response.Err, response.Object.GetGeneration())
+	}
+}
+
+// TestPodGraceEdges deletes a pod that is in its grace period already.
+func TestPodGraceEdges(t *testing.T) {
+	seconds := func(n int64) metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: &n} }
+	test := newTester(t)
+	pod := test.create(newPod("p", "node1"))
+	marked := test.remove(pod, metav1.DeleteOptions{})
+	policy := metav1.DeletePropagationForeground
+	if frozen := test.remove(pod, metav1.DeleteOptions{PropagationPolicy: &policy}); frozen.Committed != 0 {
+		t.Errorf("another policy was taken during the grace period: %v", frozen.Object.GetFinalizers())
+	}
+	test.time = test.time.Add(20 * time.Second)
+	shorter := test.remove(pod, seconds(5)).Object // which would have ended 15 seconds ago
+	if !shorter.GetDeletionTimestamp().Time.Equal(test.time) || *shorter.GetDeletionGracePeriodSeconds() != 1 {
+		t.Errorf("shortened into the past: ends at %v with grace %d", shorter.GetDeletionTimestamp(), *shorter.GetDeletionGracePeriodSeconds())
+	}
+	if shorter.GetGeneration() != marked.Object.GetGeneration() || shorter.GetGeneration() != 2 {
+		t.Errorf("generation %d, want 2", shorter.GetGeneration())
+	}
+	negative := test.create(newPod("q", "node1"))
+	if got := test.remove(negative, seconds(-5)).Object; *got.GetDeletionGracePeriodSeconds() != 1 {
+		t.Errorf("a negative grace period became %d, want 1", *got.GetDeletionGracePeriodSeconds())
+	}
+}
+
+// TestLostUpdate has two writers add to a list with merge patches made from the same state: the first one's item is lost,
+// and nobody is told.
+func TestLostUpdate(t *testing.T) {
+	w := newHostile(t)
+	k := w.kind("Widget")
+	for _, finalizer := range []string{"e.x/first", "e.x/second"} {
+		response := w.perform(&Request{
+			Verb: schedule.Patch, Kind: k, Namespace: "default", Name: "a",
+			PatchType: types.MergePatchType, PatchData: []byte(`{"metadata":{"finalizers":["` + finalizer + `"]}}`),
+		})
+		if response.Code != 200 || response.Committed == 0 {
+			t.Errorf("%s: %d %v", finalizer, response.Code, response.Err)
+		}
+	}
+	if got := w.Get(k, "default", "a").GetFinalizers(); !slices.Equal(got, []string{"e.x/second"}) {
+		t.Errorf("finalizers %v", got)
+	}
+}
+
+// TestFieldTransition checks that an object comes into a watch with a field selector when the field comes to match.
+func TestFieldTransition(t *testing.T) {
+	test := newTester(t)
+	k := test.kind("Pod")
+	test.create(newPod("p", ""))
+	test.do(&Request{
+		Verb: schedule.Create, Kind: k, Namespace: "default", Name: "p", Subresource: "binding",
+		Object: &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Name: "node1"}},
+	})
+	var bound, unbound []string
+	for _, event := range test.Log(k) {
+		if e, ok := k.Transition(event, "", nil, fields.OneTermEqualSelector("spec.nodeName", "node1")); ok {
+			bound = append(bound, e.Type.String())
+		}
+		if e, ok := k.Transition(event, "default", nil, fields.OneTermEqualSelector("spec.nodeName", "")); ok {
+			unbound = append(unbound, e.Type.String())
+		}
+		if e, ok := k.Transition(event, "elsewhere", nil, nil); ok {
+			t.Errorf("a watch of another namespace shows %v", e)
+		}
+	}
+	if !slices.Equal(bound, []string{"ADDED"}) || !slices.Equal(unbound, []string{"ADDED", "DELETED"}) {
+		t.Errorf("bound to the node: %v; bound to none: %v", bound, unbound)
 	}
 }

@@ -229,13 +229,16 @@ func mergeStrategic(original runtime.Object, changes map[string]any, into runtim
 func mergeMaps(document, changes map[string]any, schemaOf runtime.Object) (merged map[string]any, statusErr *statusError) {
 	defer recovered(&statusErr)
 	merged, err := strategicpatch.StrategicMergeMapPatch(document, changes, schemaOf)
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return merged, nil
-	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
-		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat:
+	case errors.Is(err, mergepatch.ErrBadJSONDoc),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
+		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
 		return nil, badRequest("%v", err)
-	case mergepatch.ErrNoListOfLists, mergepatch.ErrPatchContentNotMatchRetainKeys:
+	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
 		return nil, unprocessable(err)
 	default:
 		return nil, plain(err.Error())

@@ -126,8 +126,8 @@ func (s *Server) commit(k *Kind, obj, prev Object) int64 {
 	s.revision++
 	t := s.table(k)
 	event := Event{Revision: s.revision, Type: Modified, Object: obj, Prev: prev}
-	switch {
-	case obj == nil:
+	switch obj {
+	case nil:
 		event.Type = Deleted
 		event.Object = k.shallowCopy(prev)
 		event.Object.SetResourceVersion(strconv.FormatInt(s.revision, 10))

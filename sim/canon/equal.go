@@ -133,7 +133,7 @@ func (in *instruction) pointer(p unsafe.Pointer) any { return reflect.NewAt(in.t
 // isZero says whether `omitzero` drops the field.
 func (in *instruction) isZero(p unsafe.Pointer) bool {
 	v := reflect.NewAt(in.typ, p)
-	if z, ok := v.Interface().(interface{ IsZero() bool }); ok {
+	if z, ok := reflect.TypeAssert[interface{ IsZero() bool }](v); ok {
 		return z.IsZero()
 	}
 	return v.Elem().IsZero()

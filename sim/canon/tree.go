@@ -237,13 +237,14 @@ func hashTyped(v any) uint64 {
 	if isNull(v) {
 		return seedNull
 	}
-	if t := reflect.TypeOf(v); t.Kind() != reflect.Pointer {
+	t := reflect.TypeOf(v)
+	if t.Kind() != reflect.Pointer {
 		return programOf(t).hash(addressOf(v), seedTyped)
-	} else if object, ok := unwrap(v).(map[string]any); ok {
-		return hashObject(object)
-	} else {
-		return programOf(t.Elem()).hash(reflect.ValueOf(v).UnsafePointer(), seedTyped)
 	}
+	if object, ok := unwrap(v).(map[string]any); ok {
+		return hashObject(object)
+	}
+	return programOf(t.Elem()).hash(reflect.ValueOf(v).UnsafePointer(), seedTyped)
 }
 
 // looksLikeTime says whether a string has the form of an RFC 3339 time, as the times of Kubernetes objects have.

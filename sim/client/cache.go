@@ -213,10 +213,7 @@ func (h *cacheHandle) Get(ctx context.Context, key client.ObjectKey, out client.
 		return err
 	}
 	key.Namespace = scoped(kind, key.Namespace)
-	var stored apiserver.Object
-	err = h.env.Read(ctx, entry.informer, key.Namespace, key.Name, func() {
-		stored = entry.informer.View().Get(key.Namespace, key.Name)
-	})
+	stored, err := h.env.CachedGet(ctx, entry.informer, key.Namespace, key.Name)
 	if err != nil {
 		return err
 	}
@@ -246,8 +243,7 @@ func (h *cacheHandle) List(ctx context.Context, out client.ObjectList, opts ...c
 		return errors.New("continue list option is not supported by the cache")
 	}
 	namespace := scoped(kind, options.Namespace)
-	var stored []apiserver.Object
-	err = h.env.Read(ctx, entry.informer, namespace, "", func() { stored = entry.informer.View().List(namespace) })
+	stored, err := h.env.CachedList(ctx, entry.informer, namespace)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 type codec struct {
 	kinds  *apiserver.Kinds
 	scheme *runtime.Scheme
+	gap    func(string) // reports what is not modelled
 
 	mu sync.Mutex
 	// typed remembers the Go form of stored custom resources, which are immutable: one conversion a revision and type.
@@ -32,8 +33,8 @@ type typedKey struct {
 	goType reflect.Type
 }
 
-func newCodec(kinds *apiserver.Kinds, scheme *runtime.Scheme) *codec {
-	return &codec{kinds: kinds, scheme: scheme, typed: map[typedKey]client.Object{}}
+func newCodec(kinds *apiserver.Kinds, scheme *runtime.Scheme, gap func(string)) *codec {
+	return &codec{kinds: kinds, scheme: scheme, gap: gap, typed: map[typedKey]client.Object{}}
 }
 
 // kindOf returns the kind of an object or of the items of a list.
@@ -53,6 +54,7 @@ func (c *codec) kind(gvk schema.GroupVersionKind) (*apiserver.Kind, error) {
 	if kind := c.kinds.ByGVK(gvk); kind != nil {
 		return kind, nil
 	}
+	c.gap(fmt.Sprintf("%s is not modelled: calls for it fail as for a kind that the server does not have", gvk.GroupKind()))
 	return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 

@@ -135,7 +135,7 @@ type reconciler struct {
 // Reconcile implements reconcile.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (_ reconcile.Result, err error) {
 	ctx, end := r.env.Pass(ctx, r.controller, request.String())
-	defer end()
+	defer func() { end(err) }()
 	defer func() {
 		// controller-runtime would recover, and retry as after an error; that hides a bug.
 		if value := recover(); value != nil {

@@ -107,7 +107,7 @@ func newManager[R any](
 	if env == nil {
 		return m
 	}
-	codec := newCodec(env.Kinds(), scheme)
+	codec := newCodec(env.Kinds(), scheme, env.Gap)
 	m.mapper = mapperOf(env.Kinds())
 	adds := &addBuffer{}
 	m.adopter = &adopter{env: env, rules: rules, adds: adds}
@@ -165,7 +165,7 @@ func (m *simManager[R]) start(ctx context.Context, r manager.Runnable) {
 	}
 	m.env.Go(func() {
 		if err := r.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			m.env.Fail(fmt.Errorf("%s: runnable %T: %w", m.env.Name(), r, m.informers.explain(err)))
+			m.env.Fail(&sim.ProgramError{Process: m.env.Name(), Err: fmt.Errorf("runnable %T: %w", r, m.informers.explain(err))})
 		}
 	})
 }
@@ -174,18 +174,21 @@ func (m *simManager[R]) start(ctx context.Context, r manager.Runnable) {
 func (m *simManager[R]) Elected() <-chan struct{} { return m.elected }
 
 // GetHTTPClient implements cluster.Cluster.
-func (m *simManager[R]) GetHTTPClient() *http.Client { return &http.Client{Transport: noTransport{}} }
+func (m *simManager[R]) GetHTTPClient() *http.Client {
+	return &http.Client{Transport: noTransport{m.env}}
+}
 
 // GetConfig implements cluster.Cluster.
 func (m *simManager[R]) GetConfig() *rest.Config {
-	return &rest.Config{Host: "http://stalemate.invalid", Transport: noTransport{}, QPS: -1}
+	return &rest.Config{Host: "http://stalemate.invalid", Transport: noTransport{m.env}, QPS: -1}
 }
 
 // noTransport refuses raw HTTP.
-type noTransport struct{}
+type noTransport struct{ env *sim.Env }
 
 // RoundTrip implements http.RoundTripper.
-func (noTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t noTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.env.Gap("raw HTTP to the API server, as a clientset made from the manager's rest.Config sends it, is refused")
 	return nil, fmt.Errorf("%s %s: raw HTTP to the API server is not simulated in this way of running an operator; "+
 		"use the manager's client", r.Method, r.URL.Path)
 }

@@ -49,7 +49,7 @@ func TestSetUpError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = world.Run(sim.Plan{}); err == nil || !strings.Contains(err.Error(), `process "operator": no`) {
+	if _, err = world.Run(sim.Plan{}); err == nil || !strings.Contains(err.Error(), `process "operator" does not start: no`) {
 		t.Errorf("error is %v, want the set-up's", err)
 	}
 }

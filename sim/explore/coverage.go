@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stalemate-dev/stalemate/sim"
@@ -15,10 +16,11 @@ type coverage struct {
 	properties   []history.PropertyCoverage
 	writes       map[string]bool // the operator's writes, and whether one was ever overtaken
 	gaps         map[string]bool
+	problems     map[string]int // in how many executions each came up
 }
 
 func newCoverage(config *sim.Config) *coverage {
-	c := &coverage{writes: map[string]bool{}, gaps: map[string]bool{}}
+	c := &coverage{writes: map[string]bool{}, gaps: map[string]bool{}, problems: map[string]int{}}
 	definitions := config.Properties.Definitions()
 	for i := range definitions {
 		c.properties = append(c.properties, history.PropertyCoverage{Property: &definitions[i]})
@@ -50,6 +52,9 @@ func (c *coverage) add(h *history.History) {
 	for _, gap := range h.Gaps {
 		c.gaps[gap] = true
 	}
+	for _, problem := range slices.Compact(slices.Sorted(slices.Values(h.Problems))) {
+		c.problems[problem]++
+	}
 	c.addWrites(h)
 }
 
@@ -78,13 +83,18 @@ func overtaken(h *history.History, write *history.Record, at int) bool {
 
 func (c *coverage) result(standard *history.History) history.Coverage {
 	result := history.Coverage{Executions: c.executions, Inconclusive: c.inconclusive, Properties: c.properties,
-		Gaps: sortedKeys(c.gaps)}
+		Gaps: slices.Sorted(maps.Keys(c.gaps))}
 	for name, raced := range c.writes {
 		if !raced {
 			result.NeverRaced = append(result.NeverRaced, name)
 		}
 	}
 	slices.Sort(result.NeverRaced)
+	for _, problem := range slices.Sorted(maps.Keys(c.problems)) {
+		if c.problems[problem] == c.executions {
+			result.Problems = append(result.Problems, problem)
+		}
+	}
 	result.Notes = []string{
 		"no faults are injected yet: no errors, lost responses, crashes, or caches that lag longer than a hold",
 	}
@@ -93,13 +103,4 @@ func (c *coverage) result(standard *history.History) history.Coverage {
 			" of virtual time without a commit")
 	}
 	return result
-}
-
-func sortedKeys(set map[string]bool) []string {
-	keys := make([]string, 0, len(set))
-	for key := range set {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -75,7 +75,9 @@ type explorer struct {
 }
 
 // Run explores a scenario. It returns an error where the scenario cannot be run, not for findings: a
-// *[sim.SettleError], a *[sim.StuckError], a *[NondeterminismError], the context's error, or that of Options.Found.
+// *[sim.SettleError], a *[sim.ProgramError], a *[sim.StuckError], a *[NondeterminismError], or that of
+// Options.Found. If the context ends, it returns the context's error together with what it came to, if the default order
+// was executed by then.
 func Run(ctx context.Context, config *sim.Config, options Options) (*history.Result, error) {
 	x := &explorer{options: options, result: &history.Result{Scenario: config.Name, Seed: options.Seed}}
 	x.begun = x.now()
@@ -85,20 +87,19 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 		return nil, err
 	}
 	x.world = world
-	err = errors.Join(x.defaultOrder(), ctx.Err())
-	if err == nil {
-		err = x.sweep(ctx)
+	if err := x.defaultOrder(); err != nil {
+		return nil, err
 	}
-	if err == nil {
+	if err = x.sweep(ctx); err == nil {
 		err = x.walk(ctx)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, err
 	}
 	x.result.Coverage = x.coverage.result(x.result.Default)
 	x.result.Hash = x.hash.Sum()
 	x.result.Elapsed = x.now().Sub(x.begun)
-	return x.result, nil
+	return x.result, err
 }
 
 func (x *explorer) now() time.Time {
@@ -210,12 +211,12 @@ func (x *explorer) found(plan sim.Plan, h *history.History) error {
 		Elapsed: x.now().Sub(x.begun), Run: h,
 	}
 	findings := x.result.Findings
-	i := slices.IndexFunc(findings, func(f history.Finding) bool { return f.Signature == finding.Signature })
+	i := slices.IndexFunc(findings, func(f history.Finding) bool { return sameBug(&f, &finding) })
 	switch {
 	case i < 0:
 		i = len(findings)
 		x.result.Findings = append(findings, finding)
-	case matched(h) && !matched(findings[i].Run):
+	case len(h.Constraints) > 0 && matched(h) && !matched(findings[i].Run):
 		finding.Also = findings[i].Also + 1
 		findings[i] = finding
 	default:
@@ -226,6 +227,12 @@ func (x *explorer) found(plan sim.Plan, h *history.History) error {
 		return nil
 	}
 	return x.options.Found(&x.result.Findings[i])
+}
+
+// sameBug reports whether two findings are one: they have one signature, or the first needs no particular order to break
+// what the other breaks, with the same values.
+func sameBug(known, other *history.Finding) bool {
+	return known.Signature == other.Signature || known.Strategy == DefaultOrder && brokenWith(known.Run) == brokenWith(other.Run)
 }
 
 // matched reports whether every constraint of a run was.

@@ -112,3 +112,18 @@ example.com/op.(*R).Reconcile(0xc000123400, {0x1, 0x2})
 	/src/r.go:30 +0x1d
 `
 }
+
+// TestSameBug checks that a run which only adds to what the default order breaks is no second finding.
+func TestSameBug(t *testing.T) {
+	broken := func(strategy string, code int) *history.Finding {
+		h := &history.History{Outcome: history.Panicked, Panic: panicOf(7)}
+		h.Records = []history.Record{{Code: code, Event: schedule.Event{Actor: "op", Incarnation: 1, Verb: schedule.Update}}}
+		return &history.Finding{Strategy: strategy, Signature: Signature(h), Run: h}
+	}
+	if !sameBug(broken(DefaultOrder, 200), broken(Sweep, 409)) {
+		t.Error("what the default order breaks, and a sweep with another failing write too, are two findings, want one")
+	}
+	if sameBug(broken(Sweep, 200), broken(Sweep, 409)) {
+		t.Error("two orders that end with different failing writes are one finding, want two")
+	}
+}

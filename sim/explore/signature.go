@@ -12,6 +12,15 @@ import (
 // Signature tells findings apart: the properties broken, the values their rules read, and the outcome of the last
 // failing writes of each process. What one run breaks is one finding.
 func Signature(h *history.History) string {
+	parts := lastFailures(h)
+	if broken := brokenWith(h); broken != "" {
+		parts = append([]string{broken}, parts...)
+	}
+	return strings.Join(parts, "\n")
+}
+
+// brokenWith returns the part of a signature that says what was broken, and with which values.
+func brokenWith(h *history.History) string {
 	var parts []string
 	if h.Outcome == history.Panicked {
 		parts = append(parts, panicSignature(h.Panic))
@@ -19,7 +28,7 @@ func Signature(h *history.History) string {
 	if text := property.Signature(h.Verdicts); text != "" {
 		parts = append(parts, text)
 	}
-	return strings.Join(append(parts, lastFailures(h)...), "\n")
+	return strings.Join(parts, "\n")
 }
 
 // panicSignature returns the function that panicked: the values in a panic's text, an index or an address, say nothing of

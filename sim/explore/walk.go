@@ -23,7 +23,7 @@ func (x *explorer) walk(ctx context.Context) error {
 		return nil
 	}
 	account := x.begin(RandomWalk, fmt.Sprintf("one run for each seed from %d on: every choice among enabled steps uniform, "+
-		"some calls late, initial lists in random order", x.options.Seed))
+		"some calls late, lists without an order of their own in random order", x.options.Seed))
 	planned := runs
 	if x.options.For > 0 {
 		planned = 0
@@ -49,7 +49,7 @@ func NewWalk(seed int64) sim.Strategy {
 	return &randomWalk{
 		seed:   seed,
 		choose: NewStream(seed, "walk/choose"),
-		delays: map[schedule.Event]*Stream{},
+		named:  map[string]*Stream{},
 	}
 }
 
@@ -58,7 +58,7 @@ func NewWalk(seed int64) sim.Strategy {
 type randomWalk struct {
 	seed   int64
 	choose *Stream
-	delays map[schedule.Event]*Stream
+	named  map[string]*Stream // by purpose and event
 }
 
 // The odds of a random walk.
@@ -80,14 +80,21 @@ func (w *randomWalk) Choose(enabled []sim.Choice) int {
 	return w.choose.Below(len(enabled))
 }
 
-// Delay implements sim.Strategy. Every name has a stream of its own, so that a call more or less does not shift what
+// stream returns the stream of a purpose and event: every name has its own, so that a call more or less does not shift what
 // happens to the others.
-func (w *randomWalk) Delay(event schedule.Event) time.Duration {
-	stream := w.delays[event]
+func (w *randomWalk) stream(purpose string, event schedule.Event) *Stream {
+	name := purpose + "/" + event.String()
+	stream := w.named[name]
 	if stream == nil {
-		stream = NewStream(w.seed, "walk/delay/"+event.String())
-		w.delays[event] = stream
+		stream = NewStream(w.seed, "walk/"+name)
+		w.named[name] = stream
 	}
+	return stream
+}
+
+// Delay implements sim.Strategy.
+func (w *randomWalk) Delay(event schedule.Event) time.Duration {
+	stream := w.stream("delay", event)
 	odds := readOdds
 	if event.Verb.IsWrite() {
 		odds = writeOdds
@@ -100,7 +107,7 @@ func (w *randomWalk) Delay(event schedule.Event) time.Duration {
 
 // Permute implements sim.Strategy.
 func (w *randomWalk) Permute(event schedule.Event, n int) []int {
-	stream := NewStream(w.seed, "walk/permute/"+event.String())
+	stream := w.stream("permute", event)
 	order := make([]int, n)
 	for i := range order {
 		j := stream.Below(i + 1)

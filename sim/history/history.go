@@ -126,6 +126,24 @@ type ConstraintResult struct {
 	Matched bool
 }
 
+// Busiest returns the event, without its occurrence, that was committed most often, and how often; of several the first.
+func (h *History) Busiest() (event schedule.Event, commits int) {
+	counts := map[schedule.Event]int{}
+	for i := range h.Records {
+		r := &h.Records[i]
+		if r.Committed == 0 {
+			continue
+		}
+		name := r.Event
+		name.Occurrence = 0
+		counts[name]++
+		if counts[name] > commits {
+			event, commits = name, counts[name]
+		}
+	}
+	return event, commits
+}
+
 // Broken returns the verdicts of the properties that were broken, in order.
 func (h *History) Broken() []property.Verdict {
 	var broken []property.Verdict

@@ -76,6 +76,8 @@ type Coverage struct {
 	// saw overtaken by a conflicting write of another actor since the read they rest on.
 	NeverRaced []string
 	Gaps       []string
+	// Problems are those of the runs that came up in every execution: the scenario does not do what it was written for.
+	Problems []string
 	// Notes are further limits of what was modelled, in sentences.
 	Notes []string
 }

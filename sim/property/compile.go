@@ -319,7 +319,10 @@ func (c *compiler) program(i int, env *cel.Env, r *rule) bool {
 	return true
 }
 
-var undefinedField = regexp.MustCompile(`^undefined field '(.+)'$`)
+var (
+	undefinedField = regexp.MustCompile(`^undefined field '(.+)'$`)
+	undeclaredName = regexp.MustCompile(`^undeclared reference to '(.+)'( \(in container ''\))$`)
+)
 
 // issues adds CEL's errors, which are in the order of the text.
 func (c *compiler) issues(i int, issues *cel.Issues) {
@@ -329,15 +332,36 @@ func (c *compiler) issues(i int, issues *cel.Issues) {
 			cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
 	})
 	for _, e := range errors {
-		message := e.Message
-		if m := undefinedField.FindStringSubmatch(message); m != nil && c.shapes.missed[m[1]] != nil {
-			on := c.shapes.missed[m[1]]
-			message += " in " + on.typ.TypeName()
-			if name := closest(m[1], on.names); name != "" {
-				message += fmt.Sprintf(", did you mean '%s'?", name)
-			}
-		}
 		c.errors = append(c.errors, Error{List: listProperties, Index: i, Field: "rule",
-			Line: max(1, e.Location.Line()), Column: max(1, e.Location.Column()+1), Message: message})
+			Line: max(1, e.Location.Line()), Column: max(1, e.Location.Column()+1), Message: c.explain(e.Message)})
 	}
+}
+
+// explain adds to an error of CEL what may have been meant.
+func (c *compiler) explain(message string) string {
+	if m := undefinedField.FindStringSubmatch(message); m != nil && c.shapes.missed[m[1]] != nil {
+		on := c.shapes.missed[m[1]]
+		message += " in " + on.typ.TypeName()
+		if name := closest(m[1], on.names); name != "" {
+			message += fmt.Sprintf(", did you mean '%s'?", name)
+		}
+		return message
+	}
+	m := undeclaredName.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	message = strings.TrimSuffix(message, m[2])
+	if m[1] == requestName || m[1] == responseName {
+		return message + ": only rules with a match have it"
+	}
+	var names []string
+	for _, b := range c.set.variables {
+		names = append(names, b.Name)
+	}
+	// The names of variables are short: what differs in more than a third of a name is another name.
+	if name := closest(m[1], names); name != "" && editDistance(m[1], name) <= max(1, len(name)/3) {
+		return message + fmt.Sprintf(", did you mean '%s'?", name)
+	}
+	return message
 }

@@ -34,16 +34,17 @@ func TestCompileRuleErrors(t *testing.T) {
 			`1:32: found no matching overload for '_==_' applied to '(timestamp, string)'`},
 		{"sts != null &&\n  sts.spec.replicas == \"1\" &&\n  stss == null",
 			"2:21: found no matching overload for '_==_' applied to '(int, string)'\n" +
-				"3:3: undeclared reference to 'stss' (in container '')"},
-		{`"ünïcödé" == "x" && nope`, `1:21: undeclared reference to 'nope' (in container '')`},
+				"3:3: undeclared reference to 'stss', did you mean 'sts'?"},
+		{`"ünïcödé" == "x" && nope`, `1:21: undeclared reference to 'nope'`},
 		{`sts.spec.replicas`, `1:1: a rule must be a bool, this is of type int`},
 		{`any.spec.ready`, `1:1: a rule must be a bool, this is of type dyn: compare it, or convert it with bool()`},
 		{`sts ==`, `1:7: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', ` +
 			`'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}`},
-		{`request.name == "web"`, `1:1: undeclared reference to 'request' (in container '')`},
-		{`nosuch(sts)`, `1:7: undeclared reference to 'nosuch' (in container '')`},
+		{`request.name == "web"`, `1:1: undeclared reference to 'request': only rules with a match have it`},
+		{`pod.size() > 0`, `1:1: undeclared reference to 'pod', did you mean 'pods'?`},
+		{`nosuch(sts)`, `1:7: undeclared reference to 'nosuch'`},
 		{`pods.all(p, p.metadata.name.matches("("))`, "1:37: invalid matches argument"},
-		{`Pod{} == null`, `1:4: undeclared reference to 'Pod' (in container '')`},
+		{`Pod{} == null`, `1:4: undeclared reference to 'Pod'`},
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
@@ -111,8 +112,8 @@ func TestCompileDefinitionErrors(t *testing.T) {
 			{Name: "q", Type: property.Always, Rule: "nope"},
 		}, "properties[0].within: type Request takes no within; it is for Eventually\n" +
 			"properties[0].match: type Request needs a match\n" +
-			"properties[0].rule:1:1: undeclared reference to 'nope' (in container '')\n" +
-			"properties[1].rule:1:1: undeclared reference to 'nope' (in container '')"},
+			"properties[0].rule:1:1: undeclared reference to 'nope'\n" +
+			"properties[1].rule:1:1: undeclared reference to 'nope'"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -27,6 +27,20 @@ type Kind struct {
 	Schema *spec.Schema
 }
 
+// KindsOf shows the kinds table of an API server to [Compile].
+func KindsOf(kinds *apiserver.Kinds) Kinds { return kindsTable{kinds} }
+
+type kindsTable struct{ kinds *apiserver.Kinds }
+
+// Lookup implements [Kinds].
+func (t kindsTable) Lookup(name string) (Kind, bool) {
+	row := t.kinds.ByName(name)
+	if row == nil {
+		return Kind{}, false
+	}
+	return Kind{GroupVersionKind: row.GroupVersionKind, Type: row.Type, Schema: row.Schema}, true
+}
+
 // Reader reads the current state of the simulated API server. Objects are immutable.
 type Reader interface {
 	// Get returns an object of a kind, or nil if it does not exist.

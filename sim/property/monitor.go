@@ -197,6 +197,7 @@ func (m *Monitor) Terminal(now time.Duration) {
 			m.evaluateState(now, i)
 		case Eventually:
 			m.close(now, i)
+		default: // judged in the course of the run
 		}
 	}
 }

@@ -3,6 +3,7 @@ package property
 import (
 	"encoding"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -134,9 +135,7 @@ func (s *shapes) root(name string, kind Kind) *shape {
 	root.title = name
 	fields := root.fields
 	root.fields = make(map[string]*field, len(fields))
-	for key, f := range fields {
-		root.fields[key] = f
-	}
+	maps.Copy(root.fields, fields)
 	apiVersion, kindName := kind.ToAPIVersionAndKind()
 	root.fields["apiVersion"] = &field{name: "apiVersion", shape: stringShape, constant: types.String(apiVersion)}
 	root.fields["kind"] = &field{name: "kind", shape: stringShape, constant: types.String(kindName)}

@@ -158,6 +158,7 @@ func (s *shape) ofJSON(v any) ref.Val {
 			return &mapping{record{shape: s, json: x}}
 		case shapeDyn:
 			return &mapping{record{shape: dynMapShape, json: x}}
+		default: // not what its schema says
 		}
 	case []any:
 		if s.kind == shapeList || s.kind == shapeDyn {
@@ -280,7 +281,7 @@ func (r *record) findEntry(key string) (ref.Val, bool) {
 		}
 		return r.shape.elem.ofJSON(v), true
 	}
-	if m, ok := r.goValue.Interface().(map[string]string); ok {
+	if m, ok := reflect.TypeAssert[map[string]string](r.goValue); ok {
 		v, ok := m[key]
 		return types.String(v), ok
 	}

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"math"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -247,10 +248,8 @@ func notNegative[N int32 | int64](n *N, at *field.Path) field.ErrorList {
 
 // oneOf refuses a value that is not among those given. An empty value is called missing.
 func oneOf[S ~string](value S, allowed []S, at *field.Path) field.ErrorList {
-	for _, a := range allowed {
-		if value == a {
-			return nil
-		}
+	if slices.Contains(allowed, value) {
+		return nil
 	}
 	if value == "" {
 		return field.ErrorList{field.Required(at, "")}

@@ -247,7 +247,8 @@ func checkErrors(t *testing.T, want []string, errs field.ErrorList) {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 	if len(errs) > 0 {
-		apierrors.NewInvalid(load(t, "widgets.yaml").GroupVersionKind.GroupKind(), "w", errs) // must not panic
+		kind := load(t, "widgets.yaml").GroupVersionKind.GroupKind()
+		_ = apierrors.NewInvalid(kind, "w", errs).Error() // must not panic
 	}
 }
 

@@ -3,6 +3,7 @@ package crd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -144,7 +145,7 @@ func (d *Definition) validateScale(object map[string]any, spec bool) field.Error
 func fieldErrors(result *validate.Result, root *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, err := range result.Errors {
-		invalid, ok := err.(*openapierrors.Validation)
+		invalid, ok := errors.AsType[*openapierrors.Validation](err)
 		if !ok {
 			errs = append(errs, field.Invalid(root, "", err.Error()))
 			continue
