@@ -238,7 +238,7 @@ func TestOutSurvives(t *testing.T) {
 				t.Fatalf("exit %d, want %d: %s", got.exit, want.exit, got.stderr)
 			}
 			entries, err := os.ReadDir(folder)
-			if err != nil || len(entries) != 1 || entries[0].Name() != "play-000000000000feed.txt" {
+			if err != nil || len(entries) != 1 || entries[0].Name() != "play-cbf29ce484222325.txt" {
 				t.Fatalf("the folder holds %v, %v; want one finding", entries, err)
 			}
 			text, err := os.ReadFile(filepath.Join(folder, entries[0].Name()))
@@ -255,7 +255,7 @@ func TestOutSurvives(t *testing.T) {
 // TestOutBreaks checks that a finding which cannot be written is still printed, and that the failure is not silent.
 func TestOutBreaks(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(folder, "play-000000000000feed.txt", "in the way"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(folder, "play-cbf29ce484222325.txt", "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	got := run(t.Context(), t, "run", "broken", "--out", folder)
@@ -281,7 +281,7 @@ func TestStdoutBreaks(t *testing.T) {
 	if exit := a.main(t.Context(), []string{"stalemate", "run", file, "--out", folder}); exit != ExitInternal {
 		t.Errorf("exit %d, want %d", exit, ExitInternal)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "play-000000000000feed.txt")); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, "play-cbf29ce484222325.txt")); err != nil {
 		t.Error(err)
 	}
 }

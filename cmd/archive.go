@@ -14,9 +14,9 @@ import (
 
 // archive is the folder that findings are written to. A nil archive writes nothing.
 //
-// A file is named by its scenario and the finding's signature, so a finding that comes again, or is shown by a better run,
-// finds its own file. It is written twice: as soon as the finding is there, so that nothing that happens later can lose it, and once more at the
-// end, with all that the exploration covered.
+// A file is named by its scenario and the finding's signature, so a finding that comes again, or is shown by a better
+// run, finds its own file. It is written twice: as soon as the finding is there, so that nothing that happens later can
+// lose it, and once more at the end, with all that the exploration covered.
 type archive struct{ folder string }
 
 // openArchive makes the folder, and sees to it that files can be written there before hours are spent.

@@ -1,12 +1,10 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -50,20 +48,6 @@ func (l loading) String() string {
 	return fmt.Sprintf("%s %s", l.kind.Kind, types.NamespacedName{Namespace: l.obj.GetNamespace(), Name: l.obj.GetName()})
 }
 
-// copyStored returns a copy of an object in stored form. One that somebody wrote down as a tree in Go may have numbers of
-// types that JSON decoders never use.
-func (k *Kind) copyStored(obj Object) (Object, error) {
-	u, untyped := obj.(*unstructured.Unstructured)
-	if !untyped {
-		return k.Stored(obj.DeepCopyObject().(Object))
-	}
-	data, err := json.Marshal(u.Object)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k, err)
-	}
-	return k.Decode(data)
-}
-
 // prepareLoad fills in what is not written.
 func (s *Server) prepareLoad(obj Object) (loading, error) {
 	k := s.kinds.Of(obj)
@@ -71,7 +55,7 @@ func (s *Server) prepareLoad(obj Object) (loading, error) {
 		return loading{}, fmt.Errorf("%s %q: no such kind in the kinds table: give its CustomResourceDefinition",
 			obj.GetObjectKind().GroupVersionKind(), obj.GetName())
 	}
-	stored, err := k.copyStored(obj)
+	stored, err := k.StoredCopy(obj)
 	if err != nil {
 		return loading{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,6 +70,45 @@ func (k *Kind) Stored(obj Object) (Object, error) {
 		return nil, fmt.Errorf("%s: the object is a %T, want *%s", k, obj, k.Type)
 	default:
 		return k.adopt(obj)
+	}
+}
+
+// StoredCopy returns a copy of an object in stored form. A tree that was written in Go may hold values that a decoder never
+// makes of JSON, an int for instance: they become what a server would read.
+func (k *Kind) StoredCopy(obj Object) (Object, error) {
+	u, untyped := obj.(*unstructured.Unstructured)
+	switch {
+	case untyped && k.Custom() && decoded(u.Object):
+		return k.Stored(u.DeepCopy())
+	case untyped:
+		data, err := json.Marshal(u.Object)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k, err)
+		}
+		return k.Decode(data)
+	case k.Custom(): // converting copies
+		return k.Stored(obj)
+	default:
+		return k.Stored(obj.DeepCopyObject().(Object))
+	}
+}
+
+// decoded reports whether a tree holds nothing but what a decoder makes of JSON.
+func decoded(value any) bool {
+	switch v := value.(type) {
+	case nil, bool, string, int64, float64:
+		return true
+	case map[string]any:
+		for _, element := range v {
+			if !decoded(element) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return !slices.ContainsFunc(v, func(element any) bool { return !decoded(element) })
+	default:
+		return false
 	}
 }
 

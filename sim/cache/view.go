@@ -45,9 +45,6 @@ func (d Delta) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}
 }
 
-// Indexer computes the values under which an index finds an object.
-type Indexer func(apiserver.Object) []string
-
 // View is what one informer has been told so far: the state of a kind at some point of its event log, its cursor.
 type View struct {
 	source   Source
@@ -59,7 +56,6 @@ type View struct {
 	revision int64                  // of the newest of them, or of the initial list
 	keys     []types.NamespacedName // sorted
 	items    map[types.NamespacedName]apiserver.Object
-	indexers map[string]Indexer
 }
 
 // New makes a view of the objects of a kind that the selector chooses. It is empty until [View.Sync].
@@ -155,30 +151,6 @@ func (v *View) List(namespace string) []apiserver.Object {
 		}
 	}
 	return list
-}
-
-// AddIndex adds an index to the view. Adding one again replaces it.
-func (v *View) AddIndex(name string, indexer Indexer) {
-	if v.indexers == nil {
-		v.indexers = map[string]Indexer{}
-	}
-	v.indexers[name] = indexer
-}
-
-// ByIndex returns the objects of a namespace (empty for all) that the index finds under a value, in the order of their
-// keys, and false if there is no such index.
-func (v *View) ByIndex(name, namespace, value string) ([]apiserver.Object, bool) {
-	indexer, ok := v.indexers[name]
-	if !ok {
-		return nil, false
-	}
-	var list []apiserver.Object
-	for _, obj := range v.List(namespace) {
-		if slices.Contains(indexer(obj), value) {
-			list = append(list, obj)
-		}
-	}
-	return list, true
 }
 
 // Revision returns the revision of the newest event the view has been told of.

@@ -238,11 +238,6 @@ func (f *follower) compare() {
 		if got := names(f.view.List(namespace)...); !slices.Equal(got, inNamespace) {
 			f.t.Fatalf("namespace %q lists %q, want %q", namespace, got, inNamespace)
 		}
-		byNode, ok := f.view.ByIndex("node", namespace, "node0")
-		indexed := slices.DeleteFunc(inNamespace, func(name string) bool { return !strings.HasSuffix(name, "node0") })
-		if got := names(byNode...); !ok || !slices.Equal(got, indexed) {
-			f.t.Fatalf("namespace %q has %q by index, want %q", namespace, got, indexed)
-		}
 	}
 }
 
@@ -263,7 +258,6 @@ func TestViewModel(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				f := &follower{t: t, source: &pods{state: map[types.NamespacedName]*corev1.Pod{}}, chosen: chosen}
 				f.view = cache.New(f.source, podKind, chosen.Selector)
-				f.view.AddIndex("node", func(obj apiserver.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} })
 				for range random.IntN(10) {
 					f.source.change(random)
 				}
@@ -280,16 +274,6 @@ func TestViewModel(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestViewIndexes(t *testing.T) {
-	view := cache.New(&pods{}, podKind, cache.Selector{})
-	if _, ok := view.ByIndex("node", "", "node0"); ok {
-		t.Error("an index is there that nobody added")
-	}
-	if view.Kind() != podKind {
-		t.Errorf("kind is %s", view.Kind())
 	}
 }
 

@@ -64,10 +64,7 @@ func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource stri
 	if subresource != "" && !kind.Custom() && !untyped && reflect.TypeOf(obj).Elem() != kind.Type {
 		return obj.DeepCopyObject().(client.Object), nil
 	}
-	if kind.Custom() == untyped {
-		obj = obj.DeepCopyObject().(client.Object) // the other two cases convert, which copies
-	}
-	return kind.Stored(obj)
+	return kind.StoredCopy(obj)
 }
 
 // copyInto fills out with a copy of a stored object. typeMeta says whether apiVersion and kind of a typed object are set,

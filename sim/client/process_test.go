@@ -266,7 +266,8 @@ func TestRunnableError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = world.Run(sim.Plan{}); err == nil || !strings.Contains(err.Error(), `process "operator" does not start: runnable manager.RunnableFunc: no`) {
+	const want = `process "operator" does not start: runnable manager.RunnableFunc: no`
+	if _, err = world.Run(sim.Plan{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want the runnable's", err)
 	}
 }

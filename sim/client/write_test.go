@@ -311,3 +311,19 @@ func TestUntyped(t *testing.T) {
 		return c.Delete(ctx, metadata)
 	}), "ConfigMap x map[l:1]", "ConfigMapList of 1: map[n:2]")
 }
+
+// TestGoValuesInTrees checks that a tree with values which no decoder makes of JSON is written as a client would send it.
+func TestGoValuesInTrees(t *testing.T) {
+	expect(t, sim.Plan{}, writing(func(ctx context.Context, c ctrlclient.Client, d *diary) error {
+		metadata := map[string]any{"namespace": "default", "name": "tree", "labels": map[string]string{"a": "b"}}
+		tree := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Event", "metadata": metadata, "count": 3,
+			"involvedObject": map[string]any{"kind": "ConfigMap", "name": "a", "namespace": "default"},
+		}}
+		if err := c.Create(ctx, tree); err != nil {
+			return err
+		}
+		d.write("%v %v", tree.GetLabels(), tree.Object["count"])
+		return nil
+	}), "map[a:b] 3")
+}
