@@ -17,8 +17,12 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	commandLine := regexp.MustCompile("(?:^|[` ]|/)(?:cmd/stalemate|stalemate|make) ([a-z][^`|#]*)")
-	for _, document := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
-		text, err := os.ReadFile(filepath.Join("..", document))
+	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages in docs, %v", len(pages), err)
+	}
+	for _, document := range append(pages, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md") {
+		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
 		}

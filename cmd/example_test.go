@@ -1,101 +1,75 @@
 package cmd_test
 
 import (
-	"context"
+	"bytes"
+	"io"
 	"os"
-	"strings"
-	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/stalemate-dev/stalemate/cmd"
+	widgetv1 "github.com/stalemate-dev/stalemate/cmd/testdata/widget/api/v1"
+	"github.com/stalemate-dev/stalemate/cmd/testdata/widget/controller"
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/client"
 )
 
-// Widget and its reconciler stand for the reader's own.
-type Widget struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-}
-
-func (w *Widget) DeepCopyObject() runtime.Object {
-	return &Widget{TypeMeta: w.TypeMeta, ObjectMeta: *w.ObjectMeta.DeepCopy()}
-}
-
-func addWidgets(s *runtime.Scheme) error {
-	s.AddKnownTypes(schema.GroupVersion{Group: "example.com", Version: "v1"}, &Widget{})
-	return nil
-}
-
-type WidgetReconciler struct {
-	ctrlclient.Client
-	Scheme *runtime.Scheme
-}
-
-func (r *WidgetReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var w Widget
-	return ctrl.Result{}, ctrlclient.IgnoreNotFound(r.Get(ctx, req.NamespacedName, &w))
-}
-
-// A team's own command: the stalemate command with a reconciler of theirs.
+// A team's own command: the stalemate command with an operator of theirs, as its SetupWithManager sets it up.
 func Example() {
 	registry := &scenarios.Registry{}
 	registry.Add("widget/ours", scenarios.Reconciler{
 		Doc:         "the widget operator as it is on main",
-		AddToScheme: addWidgets,
+		AddToScheme: widgetv1.AddToScheme,
+		Program: func(o scenarios.ProgramOptions) sim.Program {
+			return client.Manager(o.Scheme, func(m ctrl.Manager) error { // once per run, so everything is made in here
+				r := &controller.WidgetReconciler{Client: m.GetClient(), Scheme: m.GetScheme()}
+				return r.SetupWithManager(m)
+			})
+		},
+	})
+	cmd.Main([]string{"ours", "run", "--runs", "0", widgetUpdate}, &verdict{to: os.Stdout}, os.Stderr, registry)
+	// Output: ✓ PASSED  widget-update with operator=widget/ours
+}
+
+// A reconciler without a SetupWithManager: its kinds are named here.
+func Example_reconcilers() {
+	registry := &scenarios.Registry{}
+	registry.Add("widget/ours", scenarios.Reconciler{
+		AddToScheme: widgetv1.AddToScheme,
 		Program: func(o scenarios.ProgramOptions) sim.Program {
 			return client.Reconcilers(o.Scheme, client.Reconciler{
-				For:  &Widget{},
+				For:  &widgetv1.Widget{},
 				Owns: []ctrlclient.Object{&appsv1.StatefulSet{}},
 				New: func(d sim.Deps) (reconcile.Reconciler, error) {
-					return &WidgetReconciler{Client: d.Client, Scheme: d.Scheme}, nil
+					return &controller.WidgetReconciler{Client: d.Client, Scheme: d.Scheme}, nil
 				},
 			})
 		},
 	})
-	cmd.Main([]string{"ours", "list"}, firstSection{os.Stdout}, os.Stderr, registry) // os.Args, in a command of one's own
-	// Output:
-	// Reconcilers (spec.controllers[].reconciler, --reconciler)
-	//   widget/ours   the widget operator as it is on main
+	cmd.Main([]string{"ours", "run", "--runs", "0", widgetUpdate}, &verdict{to: os.Stdout}, os.Stderr, registry)
+	// Output: ✓ PASSED  widget-update with operator=widget/ours
 }
 
-// firstSection cuts a text at its first empty line.
-type firstSection struct{ file *os.File }
+const widgetUpdate = "testdata/widget/simulation/widget-update.yaml"
 
-func (w firstSection) Write(p []byte) (int, error) {
-	text, _, _ := strings.Cut(string(p), "\n\n")
-	if _, err := w.file.WriteString(text); err != nil {
+// verdict is a writer that keeps the first line of a report.
+type verdict struct {
+	to   io.Writer
+	over bool
+}
+
+func (v *verdict) Write(p []byte) (int, error) {
+	if v.over {
+		return len(p), nil
+	}
+	first, _, over := bytes.Cut(p, []byte("\n"))
+	v.over = over
+	if _, err := v.to.Write(first); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// TestReadmeHasTheExample keeps the snippet of the README equal to what compiles here.
-func TestReadmeHasTheExample(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "registry := &scenarios.Registry{}\n", "\n})\n"
-	_, rest, found := strings.Cut(string(readme), begin)
-	snippet, _, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatal("the README has no snippet that registers a reconciler")
-	}
-	indented := "\t" + strings.ReplaceAll(strings.TrimSuffix(begin+snippet+end, "\n"), "\n", "\n\t") + "\n"
-	if !strings.Contains(string(source), indented) {
-		t.Errorf("the README's snippet is not that of the example:\n%s", snippet)
-	}
 }

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 )
@@ -26,6 +28,8 @@ func Main(args []string, stdout, stderr io.Writer, registry *scenarios.Registry)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	// Operators under test log into the history; without this, controller-runtime complains on stderr that nobody said so.
+	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt does not wait

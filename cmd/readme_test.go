@@ -28,18 +28,21 @@ func stalemate(t *testing.T, args ...string) (string, int) {
 	return stdout.String(), exit
 }
 
-// compareWithReadme compares a text with what stands between two marks in the README, or with SIM_UPDATE=1 puts it there.
-func compareWithReadme(t *testing.T, mark, want string) {
+// marked returns what stands between two marks in the README.
+func marked(t *testing.T, mark string) string {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, begins := strings.Cut(string(text), "<!-- "+mark+":begin -->\n")
-	got, after, ends := strings.Cut(rest, "<!-- "+mark+":end -->\n")
+	_, rest, begins := strings.Cut(readText(t, "README.md"), "<!-- "+mark+":begin -->\n")
+	text, _, ends := strings.Cut(rest, "<!-- "+mark+":end -->\n")
 	if !begins || !ends {
 		t.Fatalf("the README has no marks for %s", mark)
 	}
+	return text
+}
+
+// compareWithReadme compares a text with what stands between two marks in the README, or with SIM_UPDATE=1 puts it there.
+func compareWithReadme(t *testing.T, mark, want string) {
+	t.Helper()
+	got := marked(t, mark)
 	if got == want {
 		return
 	}
@@ -47,10 +50,20 @@ func compareWithReadme(t *testing.T, mark, want string) {
 		t.Errorf("the README's %s differs from what the command prints (SIM_UPDATE=1 rewrites it); it prints:\n%s", mark, want)
 		return
 	}
-	text = fmt.Appendf(nil, "%s<!-- %s:begin -->\n%s<!-- %s:end -->\n%s", before, mark, want, mark, after)
-	if err := os.WriteFile("README.md", text, 0o644); err != nil {
+	begin := "<!-- " + mark + ":begin -->\n"
+	text := strings.Replace(readText(t, "README.md"), begin+got, begin+want, 1)
+	if err := os.WriteFile("README.md", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestReadmeShowsTheRealReport runs the command that the README begins with. Only real time may differ.
@@ -61,18 +74,25 @@ func TestReadmeShowsTheRealReport(t *testing.T) {
 		t.Errorf("exit %d, want %d", exit, cmd.ExitBroken)
 	}
 	elapsed := regexp.MustCompile(`(executions|after),? [0-9.]+m?s\b`)
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	// The times in the README stay as they were when it was last written.
-	shown := elapsed.FindAllString(string(text), -1)
+	shown := elapsed.FindAllString(marked(t, "report"), -1)
 	for i, now := range elapsed.FindAllString(report, -1) {
 		if i < len(shown) {
 			report = strings.Replace(report, now, shown[i], 1)
 		}
 	}
+	compareWithReadme(t, "finding", "```text\n"+gist(t, report)+"```\n")
 	compareWithReadme(t, "report", "```text\n"+report+"```\n")
+}
+
+// gist cuts a report down to its first finding, of which only the first property is left, and to what decides.
+func gist(t *testing.T, report string) string {
+	t.Helper()
+	parts := regexp.MustCompile(`(?s)(FINDING 1 OF .*?\n)\n.*?(  found by .*)TIMELINE\n`).FindStringSubmatch(report)
+	if parts == nil {
+		t.Fatalf("no finding of several properties, and what decides, in the report:\n%s", report)
+	}
+	return parts[1] + "  ⋮\n" + strings.TrimSuffix(parts[2], "\n")
 }
 
 // TestTrackRecord runs every variant of every scenario, up to the end of the sweep, and compares with the README's table.

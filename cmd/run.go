@@ -42,7 +42,7 @@ Exit codes, in order of precedence over several files:
   2  the command line, a scenario or a property is wrong
   3  the operator under test is nondeterministic
   1  a property is broken
-  6  inconclusive: every run ran into a limit
+  6  inconclusive: every run hit a limit, or the default order got nowhere
   0  all properties hold`,
 		Example: `  stalemate run scenarios/clickhouse/recreate.yaml
   stalemate run scenarios/clickhouse/recreate.yaml --reconciler operator=clickhouse/patch-a
@@ -145,13 +145,17 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 	})
 	status.clear()
 	interrupted := err != nil && errors.Is(err, ctx.Err())
+	if interrupted && result == nil {
+		result = &partial
+	}
 	switch {
-	case interrupted && len(partial.Findings) == 0:
+	case interrupted && len(result.Findings) == 0:
 		a.errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
 		a.exit = stronger(a.exit, ExitInconclusive)
 		return nil
 	case interrupted:
-		result = &partial
+		complete(result, &header)
+		result.Coverage.Notes = append(result.Coverage.Notes, "the exploration was interrupted before it came to its end")
 	case err != nil:
 		return errors.Join(fmt.Errorf("%s: %w", file, err), failed)
 	default:

@@ -97,11 +97,18 @@ func (r ready) explore(ctx context.Context, o options) (*history.Result, error) 
 		step := fmt.Sprintf("step %d: %q the first time, %q the second", diverged.Step, diverged.First, diverged.Second)
 		return &history.Result{Diverged: step}, nil
 	}
-	if _, ok := errors.AsType[*sim.SettleError](err); ok {
+	if wrongScenario(err) {
 		return nil, usageError{err}
 	}
 	if stuck, ok := errors.AsType[*sim.StuckError](err); ok {
 		return nil, fmt.Errorf("%w\n\n%s", err, stuck.Stacks)
 	}
 	return result, err
+}
+
+// wrongScenario reports whether an exploration could not begin for a reason that is the user's to mend.
+func wrongScenario(err error) bool {
+	_, settle := errors.AsType[*sim.SettleError](err)
+	_, program := errors.AsType[*sim.ProgramError](err)
+	return settle || program
 }

@@ -47,6 +47,8 @@ func strategyWords(s history.StrategyResult) string {
 	switch {
 	case s.Candidates > 0 && s.Complete:
 		words = append(words, fmt.Sprintf("complete: all %d candidates", s.Candidates))
+	case s.Name == "sweep" && s.Complete && s.Executions == 0:
+		words = []string{"nothing to reorder: no two steps of different actors conflicted"}
 	case s.Candidates > 0:
 		words = append(words, fmt.Sprintf("NOT complete: %s", count(s.Candidates, "candidate")))
 	case !s.Complete && s.Executions == 0:
@@ -97,6 +99,13 @@ func (t *text) notCovered() {
 	for _, s := range t.result.Strategies {
 		if !s.Complete && s.Candidates > 0 {
 			lines = append(lines, fmt.Sprintf("%s: the budget ended before all %d candidates were executed", s.Name, s.Candidates))
+		}
+	}
+	if d := t.result.Default; d != nil {
+		for _, p := range d.Passes {
+			if often(p) {
+				lines = append(lines, failedPasses(d, p))
+			}
 		}
 	}
 	if c.Inconclusive > 0 {

@@ -3,6 +3,8 @@ package reports
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -26,13 +28,18 @@ type decider struct {
 	tested []string
 }
 
-// decisions returns what decided the run: the constraints it followed, or, where it followed none, the writes of the
-// processes under test that another actor's write overtook.
+// decisions returns what decided the run: the constraints it followed; where it followed none, the steps that came late
+// because a hold ran out; and where none did, the writes of the processes under test that another actor's write overtook.
 func (d *decider) decisions() []decision {
 	var all []decision
 	for _, c := range d.run.Constraints {
 		if c.Matched {
 			all = append(all, d.constraint(c.Constraint))
+		}
+	}
+	for _, c := range d.run.Constraints {
+		if i := find(d.run, c.Event); len(all) == 0 && !c.Matched && c.Held && i >= 0 {
+			all = append(all, d.late(i, c.Waits))
 		}
 	}
 	if len(all) > 0 {
@@ -61,9 +68,103 @@ func (d *decider) constraint(c schedule.Constraint) decision {
 			return d.between(step, write)
 		}
 	}
-	words := fmt.Sprintf("The %s by %s came before the %s by %s, which waited for it.",
-		deed(c.Waits), d.actors.full(c.Waits.Actor), deed(c.Event), d.actors.full(c.Event.Actor))
+	words := fmt.Sprintf("The %s came before the %s, which waited for it.", d.actors.did(c.Waits), d.actors.did(c.Event))
 	return decision{words: words + d.contrast(held), records: []int{waits, held}}
+}
+
+// maxMeanwhile is how many writes are named that came while a step was late.
+const maxMeanwhile = 3
+
+// late tells of a step that was held for an event until the hold ran out.
+func (d *decider) late(held int, waits schedule.Event) decision {
+	r := &d.run.Records[held]
+	records := []int{held}
+	by := d.lateness(held)
+	words := fmt.Sprintf("The %s came late", d.actors.did(r.Event))
+	if by > 0 {
+		words = fmt.Sprintf("The %s came %s late", d.actors.did(r.Event), span(by))
+	}
+	if next := nextWrite(d.run, held); next >= 0 && !r.Event.Verb.IsWrite() {
+		words += fmt.Sprintf(", and so did the %s after it", deed(d.run.Records[next].Event))
+		records = append(records, next)
+	}
+	why := "did not come"
+	if find(d.run, waits) >= 0 {
+		why = "came only after it"
+	}
+	words += fmt.Sprintf(". It was held for an event that %s, the %s.", why, d.actors.did(waits))
+	if write := overtook(d.run, held); write >= 0 {
+		between := d.between(held, write)
+		return decision{words: words + " " + between.words, records: between.records}
+	}
+	if by > 0 {
+		words += d.meanwhile(held, r.At-by)
+	}
+	return decision{words: words + d.contrast(held), records: records}
+}
+
+// lateness returns for how long a step was held, or, where that is not recorded, how much later it came than in the
+// default order: up to the hold, the two runs are the same. It is zero if that is not known either.
+func (d *decider) lateness(held int) time.Duration {
+	r := &d.run.Records[held]
+	if r.Held > 0 || d.defaults == nil {
+		return r.Held
+	}
+	i := find(d.defaults, r.Event)
+	if i < 0 {
+		return 0
+	}
+	return max(r.At-d.defaults.Records[i].At, 0)
+}
+
+// nextWrite returns the index of the next write in the pass of a step, or -1.
+func nextWrite(h *history.History, i int) int {
+	r := &h.Records[i]
+	for j := i + 1; j < len(h.Records); j++ {
+		w := &h.Records[j]
+		if w.Thread == r.Thread && w.Attempt == r.Attempt && w.Event.Actor == r.Event.Actor && w.Event.Key == r.Event.Key &&
+			w.Event.Verb.IsWrite() {
+			return j
+		}
+	}
+	return -1
+}
+
+// meanwhile names the writes between some time and a step that was held, which others did: those to its own object first,
+// then those of the processes under test. Where it is a cache that was late, its actor's own writes count, too.
+func (d *decider) meanwhile(held int, since time.Duration) string {
+	late := &d.run.Records[held]
+	var ranks [3][]string
+	for i := range held {
+		r := &d.run.Records[i]
+		own := r.Event.Actor == late.Event.Actor && late.Event.Verb.IsRequest()
+		if r.At < since || r.Committed == 0 || own || heartbeat(r) {
+			continue
+		}
+		rank := 2
+		switch {
+		case sameObject(r.Event, late.Event):
+			rank = 0
+		case slices.Contains(d.tested, r.Event.Actor):
+			rank = 1
+		}
+		if what := fmt.Sprintf("the %s by %s", deed(r.Event), doer(r.Event)); !slices.Contains(ranks[rank], what) {
+			ranks[rank] = append(ranks[rank], what)
+		}
+	}
+	all := slices.Concat(ranks[:]...)
+	if len(all) == 0 {
+		return " Nothing was written by others meanwhile."
+	}
+	if more := len(all) - maxMeanwhile; more > 0 {
+		all = append(all[:maxMeanwhile], count(more, "other write"))
+	}
+	return " By then had come: " + strings.Join(all, "; ") + "."
+}
+
+// sameObject reports whether two events touch one object, or a subresource of it.
+func sameObject(a, b schedule.Event) bool {
+	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
 // between tells of a step that came between a read and the write that rests on it.
@@ -74,7 +175,7 @@ func (d *decider) between(step, write int) decision {
 	if read.Event.Object() != w.Event.Object() {
 		what = fmt.Sprintf("%s and %s", deed(read.Event), deed(w.Event))
 	}
-	words := fmt.Sprintf("The %s by %s came between %s's %s.", deed(by.Event), d.actors.full(by.Event.Actor), w.Event.Actor, what)
+	words := fmt.Sprintf("The %s came between %s's %s.", d.actors.did(by.Event), doer(w.Event), what)
 	switch {
 	case w.Code == 409 && w.Carried > 0 && by.Committed > 0:
 		words += fmt.Sprintf(" The %s carried revision %d, the object was at %d: %s.", w.Event.Verb, w.Carried, by.Committed, answer(w))
@@ -117,8 +218,7 @@ func overtook(h *history.History, i int) int {
 
 // overtakes reports whether r changed the object of w, a write of another actor that rests on a read.
 func overtakes(r, w *history.Record) bool {
-	return w.ReadsFrom >= 0 && r.Committed > 0 && r.Event.Actor != w.Event.Actor && r.Event.Kind == w.Event.Kind &&
-		r.Event.Namespace == w.Event.Namespace && r.Event.Name == w.Event.Name
+	return w.ReadsFrom >= 0 && r.Committed > 0 && r.Event.Actor != w.Event.Actor && sameObject(r.Event, w.Event)
 }
 
 // overtakenBy returns the index of the last write of another actor to the object of the write at index i that was

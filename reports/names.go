@@ -24,12 +24,32 @@ func newActors(r *history.Result) actors {
 	return a
 }
 
-// full returns an actor's name with what it is: "kcm (StatefulSetController)".
-func (a actors) full(name string) string {
-	if what := a[name]; what != "" && what != name {
-		return name + " (" + what + ")"
+// full returns the name of an event's actor with what it is: "kcm (StatefulSetController)".
+func (a actors) full(e schedule.Event) string {
+	if what := a[e.Actor]; what != "" && what != e.Actor {
+		return doer(e) + " (" + what + ")"
 	}
-	return name
+	return doer(e)
+}
+
+// did names an event as a noun, with its actor: "status write to StatefulSet default/web by kcm (StatefulSetController)",
+// "delivery of StatefulSet default/web to operator".
+func (a actors) did(e schedule.Event) string {
+	if e.Verb == schedule.Deliver {
+		return "delivery of " + e.Object() + " to " + a.full(e)
+	}
+	return deed(e) + " by " + a.full(e)
+}
+
+// doer names who acts in an event: the actor, with the controller where it has several.
+func doer(e schedule.Event) string { return controllerName(e.Actor, e.Controller) }
+
+// controllerName names a controller: "operator", or "operator/config-sync" where the actor has several.
+func controllerName(actor, controller string) string {
+	if controller == "" {
+		return actor
+	}
+	return actor + "/" + controller
 }
 
 // underTest returns the names of the processes under test, in the result's order.

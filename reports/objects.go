@@ -2,12 +2,12 @@ package reports
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,27 +20,23 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/property"
 )
 
-// objectChange is one object at the start of a run and at its end; nil where it was absent.
+// objectChange is one object at the start of a run and at some later time; nil where it was absent.
 type objectChange struct {
 	name          string // "StatefulSet default/web"
 	variable      string
 	before, after apiserver.Object
 }
 
-// objectsOf returns the objects that the broken rules of a run bind, in the order of the scenario's variables. It knows
-// the objects that some step of the run read or wrote; the others did not matter.
-func objectsOf(h *history.History, variables []property.Variable) []objectChange {
-	var rules strings.Builder
-	for _, v := range h.Broken() {
-		rules.WriteString(v.Property.Rule + "\n")
-	}
+// objectsOf returns the objects that rules bind, in the order of the scenario's variables, with what had become of them
+// until some time of the run. It knows the objects that some step until then read or wrote; the others did not matter.
+func objectsOf(h *history.History, variables []property.Variable, rules string, until time.Duration) []objectChange {
 	var changes []objectChange
 	seen := map[string]bool{}
 	for _, v := range variables {
-		if !mentions(rules.String(), v.Name) {
+		if !mentions(rules, v.Name) {
 			continue
 		}
-		for _, c := range changesOf(h, v) {
+		for _, c := range changesOf(h, v, until) {
 			if !seen[c.name] {
 				seen[c.name] = true
 				changes = append(changes, c)
@@ -50,18 +46,51 @@ func objectsOf(h *history.History, variables []property.Variable) []objectChange
 	return changes
 }
 
+// moment is a time of a run that broken rules are about.
+type moment struct {
+	at time.Duration
+	// names and rules are those of the properties, one a line.
+	names, rules []string
+	// end is set if it is the end of the run.
+	end bool
+}
+
+// moments returns the times that the broken properties of a run are about: the moment of the break where a state or a
+// request must hold at once, for it may have healed since, and the end for the others.
+func moments(h *history.History) []moment {
+	var all []moment
+	for _, v := range h.Broken() {
+		m := moment{at: h.End, end: !atOnce(v)}
+		if !m.end {
+			m.at = v.At
+		}
+		i := slices.IndexFunc(all, func(other moment) bool { return other.at == m.at && other.end == m.end })
+		if i < 0 {
+			i, all = len(all), append(all, m)
+		}
+		all[i].names = append(all[i].names, v.Property.Name)
+		all[i].rules = append(all[i].rules, v.Property.Rule)
+	}
+	return all
+}
+
+// atOnce reports whether a property must hold at every moment, so that it breaks at one.
+func atOnce(v property.Verdict) bool {
+	return v.Property.Type == property.Always || v.Property.Type == property.Request
+}
+
 // mentions reports whether a rule uses a variable.
 func mentions(rule, variable string) bool {
 	found, err := regexp.MatchString(`(^|[^.?\w])`+regexp.QuoteMeta(variable)+`\b`, rule)
 	return err == nil && found
 }
 
-// changesOf returns the objects a variable binds, sorted by name.
-func changesOf(h *history.History, v property.Variable) []objectChange {
+// changesOf returns the objects a variable binds, sorted by name, with what had become of them until some time.
+func changesOf(h *history.History, v property.Variable, until time.Duration) []objectChange {
 	byName := map[string]*objectChange{}
 	for i := range h.Records {
 		r := &h.Records[i]
-		if !binds(v, r) {
+		if r.At > until || !binds(v, r) {
 			continue
 		}
 		main := r.Event
@@ -108,8 +137,8 @@ func tells(r *history.Record) bool {
 // maxDiff is how many lines the diff of an object has at most.
 const maxDiff = 40
 
-// objectDiff returns how an object changed from the start of a run to its end, as the lines of a unified diff of YAML
-// with only what a reader looks for: labels, deletion, spec and status. It is empty if nothing of that changed.
+// objectDiff returns how an object changed from the start of a run on, as the lines of a unified diff of YAML with
+// only what a reader looks for: labels, deletion, spec and status. It is empty if nothing of that changed.
 func objectDiff(c objectChange) []string {
 	text := string(diff.Diff("start", essence(c.before), "end", essence(c.after)))
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
@@ -162,65 +191,4 @@ func contentOf(o apiserver.Object) map[string]any {
 		return map[string]any{"error": err.Error()}
 	}
 	return content
-}
-
-// maxValue is how many characters of a value are shown in one line.
-const maxValue = 40
-
-// changedFields lists the fields a write changed: "spec.replicas 1 → 0". Bookkeeping, which every write changes, is
-// left out.
-func changedFields(before, after apiserver.Object) []string {
-	if before == nil || after == nil {
-		return nil
-	}
-	var changes []string
-	compareValues("", contentOf(before), contentOf(after), &changes)
-	return changes
-}
-
-// bookkeeping are the fields that every write changes, or none.
-var bookkeeping = []string{
-	"apiVersion", "kind", "metadata.resourceVersion", "metadata.managedFields", "metadata.generation",
-	"metadata.creationTimestamp", "metadata.uid",
-}
-
-// compareValues appends the changes at and below a path, in the order of field names.
-func compareValues(path string, before, after any, changes *[]string) {
-	if slices.Contains(bookkeeping, path) {
-		return
-	}
-	b, bothMaps := before.(map[string]any)
-	a, isMap := after.(map[string]any)
-	if !bothMaps || !isMap {
-		if from, to := valueText(before), valueText(after); from != to {
-			*changes = append(*changes, fmt.Sprintf("%s %s → %s", path, from, to))
-		}
-		return
-	}
-	names := slices.Sorted(maps.Keys(a))
-	for name := range b {
-		if _, kept := a[name]; !kept {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		below := name
-		if path != "" {
-			below = path + "." + name
-		}
-		compareValues(below, b[name], a[name], changes)
-	}
-}
-
-// valueText prints a value on one line; a field that is not there is "absent".
-func valueText(value any) string {
-	if value == nil {
-		return "absent"
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return "?"
-	}
-	return shorten(string(text), maxValue)
 }

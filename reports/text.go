@@ -17,7 +17,8 @@ type Options struct {
 	Width int
 	// Color uses ANSI colours.
 	Color bool
-	// Findings is the number of findings that are told in full, the others getting one line; 3 if zero.
+	// Findings is the number of findings that are told, the others getting one line; 3 if zero. One that breaks nothing
+	// that another before it does not is told in short: what differs, and what decides.
 	Findings int
 }
 
@@ -32,6 +33,10 @@ func Text(w io.Writer, r *history.Result, o Options) error {
 	t.title()
 	full := min(len(r.Findings), t.findings)
 	for i := range full {
+		if first := t.toldBefore(i); first >= 0 {
+			t.brief(i, first)
+			continue
+		}
 		t.finding(i)
 	}
 	if rest := r.Findings[full:]; len(rest) > 0 {
@@ -109,6 +114,29 @@ func (t *text) title() {
 			"simulation does not control, such as the wall clock, global randomness, or the order of a map.")
 		t.field("differs at", plain, r.Diverged)
 	}
+	t.warnings()
+}
+
+// warnings say what was wrong with the run in the default order, whatever the verdict: a reader must not miss that the
+// scenario did not do what its author meant.
+func (t *text) warnings() {
+	d := t.result.Default
+	if d == nil {
+		return
+	}
+	lines := doubts(d)
+	for _, problem := range d.Problems {
+		lines = append(lines, "The script went wrong: "+problem)
+	}
+	for _, what := range d.Unfinished {
+		lines = append(lines, "Not finished at the end of the default order: "+what)
+	}
+	for _, line := range lines[:min(len(lines), maxListed)] {
+		t.text("  ! ", yellow, line)
+	}
+	if more := len(lines) - maxListed; more > 0 {
+		t.text("  ! ", yellow, fmt.Sprintf("and %d more", more))
+	}
 }
 
 // inconclusive says why nothing can be said.
@@ -116,13 +144,17 @@ func (t *text) inconclusive() string {
 	if t.result.Coverage.Executions == 0 {
 		return "Nothing was executed, so nothing can be said."
 	}
-	words := fmt.Sprintf("All %s ran into a limit before the cluster was quiet, so nothing can be said about its terminal states.",
-		count(t.result.Coverage.Executions, "execution"))
-	if d := t.result.Default; d != nil {
-		words += fmt.Sprintf(" The default order ended after %s at %s of virtual time: %s, %s.",
-			count(d.Steps, "step"), clock(d.End), d.Outcome, d.Reason)
+	executions := count(t.result.Coverage.Executions, "execution")
+	if t.result.Coverage.Inconclusive < t.result.Coverage.Executions {
+		return fmt.Sprintf("No property was broken in %s, %s, but that says little, for the default order, which the others depart "+
+			"from, did not get anywhere:", executions, span(t.result.Elapsed))
 	}
-	return words + " Raise the limits of the scenario, or find out what keeps the cluster busy."
+	all := "All " + executions
+	if t.result.Coverage.Executions == 1 {
+		all = "The only execution"
+	}
+	return fmt.Sprintf("%s ran into a limit before the cluster was quiet, so nothing can be said about its terminal states. "+
+		"Raise the limits of the scenario, or find out what keeps the cluster busy.", all)
 }
 
 func (t *text) invalidProperties() {
@@ -139,11 +171,7 @@ func (t *text) invalidProperties() {
 func (t *text) finding(i int) {
 	f := &t.result.Findings[i]
 	h := f.Run
-	d := decider{run: h, actors: t.actors, tested: t.tested}
-	if t.result.Default != h {
-		d.defaults = t.result.Default
-	}
-	decisions := d.decisions()
+	decisions := t.decisions(f)
 	t.heading(fmt.Sprintf("FINDING %d OF %d: %s", i+1, len(t.result.Findings), brokenNames(f)))
 	t.broken(h)
 	t.linef("")
@@ -160,8 +188,69 @@ func (t *text) finding(i int) {
 	line := newTimeline(h, t.tested, marked)
 	t.legend(line)
 	line.print(&t.page)
-	t.unfinished(h)
-	t.objects(h)
+	t.troubles(h)
+	for _, m := range moments(h) {
+		t.objects(h, m)
+	}
+}
+
+// decisions returns what decided the run of a finding.
+func (t *text) decisions(f *history.Finding) []decision {
+	d := decider{run: f.Run, actors: t.actors, tested: t.tested}
+	if t.result.Default != f.Run {
+		d.defaults = t.result.Default
+	}
+	return d.decisions()
+}
+
+// toldBefore returns the index of the first finding that breaks all that the i-th does, if it comes before; -1 otherwise.
+// The two are taken for one bug.
+func (t *text) toldBefore(i int) int {
+	for first := range i {
+		told := t.result.Findings[first].Run
+		missing := func(v property.Verdict) bool { return brokenIn(told, v.Property) == nil }
+		run := t.result.Findings[i].Run
+		if run.Outcome != history.Panicked && !slices.ContainsFunc(run.Broken(), missing) {
+			return first
+		}
+	}
+	return -1
+}
+
+// brokenIn returns the verdict on a property that a run broke, nil if it did not.
+func brokenIn(h *history.History, p *property.Definition) *property.Verdict {
+	broken := h.Broken()
+	if i := slices.IndexFunc(broken, func(v property.Verdict) bool { return v.Property.Name == p.Name }); i >= 0 {
+		return &broken[i]
+	}
+	return nil
+}
+
+// brief tells one finding by what differs from another of the same properties, and what decides.
+func (t *text) brief(i, first int) {
+	f := &t.result.Findings[i]
+	told := t.result.Findings[first].Run
+	t.heading(fmt.Sprintf("FINDING %d OF %d: %s", i+1, len(t.result.Findings), brokenNames(f)))
+	t.text("  ", plain, fmt.Sprintf("Breaks what finding %d breaks, by another way.", first+1))
+	for _, v := range f.Run.Broken() {
+		before := brokenIn(told, v.Property)
+		same := func(value property.Value) bool { return slices.Contains(before.Values, value) }
+		values := valueLines(slices.DeleteFunc(slices.Clone(v.Values), same))
+		if len(values) > 0 {
+			t.field("property", bold, v.Property.Name)
+			t.field("it read", plain, strings.Join(values, "\n"))
+		}
+	}
+	for _, v := range told.Broken() {
+		if brokenIn(f.Run, v.Property) == nil {
+			t.field("not broken", plain, v.Property.Name)
+		}
+	}
+	t.field("found by", plain, t.foundBy(f))
+	t.linef("")
+	t.linef("  %s", t.in(bold, "WHAT DECIDES"))
+	t.deciding(f, t.decisions(f))
+	t.text("  ", dim, "The file of this finding, written with --out, has its timeline and its objects.")
 }
 
 // brokenNames names what a finding breaks.
@@ -182,16 +271,12 @@ func (t *text) broken(h *history.History) {
 		if i > 0 {
 			t.linef("")
 		}
-		if v.Property.Message != "" {
+		if v.Property.Message != "" && v.Property.Message != v.Property.Rule {
 			t.text("  ", alarm, v.Property.Message)
 		}
 		t.field("property", bold, fmt.Sprintf("%s (%s)", v.Property.Name, v.Property.Type))
 		t.field("rule", plain, v.Property.Rule)
-		var values []string
-		for _, value := range v.Values {
-			values = append(values, value.Path+" = "+value.Value)
-		}
-		if len(values) > 0 {
+		if values := valueLines(v.Values); len(values) > 0 {
 			t.field("it read", plain, strings.Join(values, "\n"))
 		}
 		t.field("broken", plain, whenBroken(v, h))
@@ -202,6 +287,15 @@ func (t *text) broken(h *history.History) {
 			t.linef("    %s", strings.TrimRight(line, "\n"))
 		}
 	}
+}
+
+// valueLines writes values that a rule read, one a line.
+func valueLines(values []property.Value) []string {
+	var lines []string
+	for _, value := range values {
+		lines = append(lines, value.Path+" = "+value.Value)
+	}
+	return lines
 }
 
 // foundBy says which execution found it, when, and how often it came again.
@@ -232,8 +326,11 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 		}
 	}
 	for _, c := range h.Constraints {
-		if c.Matched {
+		switch {
+		case c.Matched:
 			t.text("    constraint  ", dim, c.String())
+		case c.Held:
+			t.text("    held in vain  ", dim, c.String())
 		}
 	}
 	if len(h.Faults) == 0 {
@@ -251,12 +348,11 @@ func (t *text) defaultOrder(f *history.Finding) {
 	case d == nil || f.Run == d:
 	case d.Failed():
 		t.text("  ", plain, "The default order alone breaks a property too.")
+	case len(doubts(d)) > 0:
+		t.text("  ", plain, "Under the default order alone nothing is broken, but it did not get anywhere: see above.")
 	case d.Outcome == history.Terminal:
 		t.text("  ", plain, fmt.Sprintf("Under the default order alone the scenario ends well: every property holds in the "+
 			"terminal state, after %s.", count(d.Requests, "request")))
-	default:
-		t.text("  ", plain, fmt.Sprintf("Under the default order alone nothing is broken, but it does not come to rest: %s, %s.",
-			d.Outcome, d.Reason))
 	}
 }
 
@@ -281,25 +377,39 @@ func (t *text) legend(line *timeline) {
 	}
 }
 
-func (t *text) unfinished(h *history.History) {
+// troubles says what went wrong in a run besides, save for what the title says of the default order already.
+func (t *text) troubles(h *history.History) {
+	said := t.result.Default
+	if said == nil {
+		said = &history.History{}
+	}
+	for _, problem := range h.Problems {
+		if !slices.Contains(said.Problems, problem) {
+			t.text("  ", yellow, "The script went wrong: "+problem)
+		}
+	}
 	for _, what := range h.Unfinished {
 		t.text("  ", yellow, "Not finished at the end: "+what)
 	}
 }
 
-// objects shows what became of the objects that the broken rules are about.
-func (t *text) objects(h *history.History) {
-	changes := objectsOf(h, t.result.Variables)
+// objects shows what had become, by some moment, of the objects that rules are about.
+func (t *text) objects(h *history.History, m moment) {
+	changes := objectsOf(h, t.result.Variables, strings.Join(m.rules, "\n"), m.at)
 	if len(changes) == 0 {
 		return
 	}
-	t.heading("OBJECTS, FROM THE START TO THE END OF THE RUN")
+	if m.end {
+		t.heading("OBJECTS, FROM THE START TO THE END OF THE RUN")
+	} else {
+		t.heading(fmt.Sprintf("OBJECTS, FROM THE START TO THE BREAK OF %s AT %s", strings.Join(m.names, ", "), clock(m.at)))
+	}
 	for _, c := range changes {
 		lines := objectDiff(c)
 		name := fmt.Sprintf("  %s (%s)", c.name, c.variable)
 		switch {
 		case c.before == nil && c.after == nil:
-			t.linef("%s: absent, from start to end", t.in(bold, name))
+			t.linef("%s: absent all along", t.in(bold, name))
 		case len(lines) == 0:
 			t.linef("%s: unchanged", t.in(bold, name))
 		default:

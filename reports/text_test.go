@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,9 +134,89 @@ func overwritten() *history.Result {
 	return r
 }
 
+// failing is an exploration that broke nothing, for one of the operator's controllers never got anything done.
+func failing() *history.Result {
+	r := passed()
+	r.Strategies[1] = history.StrategyResult{Name: "sweep", Complete: true, Scope: sweepScope}
+	r.Default.Problems = []string{"user: Create of Pod default/p: 422 Invalid: spec.containers: Required value"}
+	r.Default.Unfinished = []string{"the script of user has steps left that nothing made due"}
+	r.Default.Passes = []history.Passes{
+		{Actor: "operator", Controller: "config-sync", Total: 21, Failed: 21, LastError: "no kind is registered for Widget"},
+		{Actor: "operator", Controller: "widget", Total: 20, Failed: 10, LastError: "conflict"},
+		{Actor: "operator", Controller: "pods", Total: 20, Failed: 1, LastError: "conflict"},
+	}
+	return r
+}
+
+// healed is a state that must never be: it is there for a moment, then all goes on for long. A second run breaks the same.
+func healed() *history.Result {
+	down := &property.Definition{Name: "never-down", Type: property.Always, Rule: "sts.spec.replicas > 0", Message: "sts.spec.replicas > 0"}
+	tape := func(replicas int32) *history.History {
+		t := newTape()
+		t.attempt = 1
+		one, zero := statefulSet("7", 1, appsv1.StatefulSetStatus{}), statefulSet("8", replicas, appsv1.StatefulSetStatus{})
+		t.step("operator", schedule.Get, "StatefulSet", "chi-a-0-0", "", read(one, 7))
+		t.step("operator", schedule.Update, "StatefulSet", "chi-a-0-0", "", write(one, zero, 8))
+		at := t.now
+		t.step("kcm", schedule.Create, "Pod", "", "", func(r *history.Record) {
+			r.Code, r.After, r.Committed = 201, object(map[string]any{"metadata": map[string]any{"name": "chi-x7k2p"}}), 9
+		})
+		t.step("operator", schedule.Update, "StatefulSet", "chi-a-0-0", "", write(zero, one, 10))
+		for i := range 9 {
+			t.attempt++
+			t.step("operator", schedule.Get, "StatefulSet", "chi-a-0-0", "", read(one, 10))
+			t.log(-1, "Reconciler error", "err=busy")
+			t.log(-1, "Reconciler error", "err=busy")
+			t.step("operator", schedule.Patch, "Widget", "w", "status", write(nil, nil, int64(11+i)))
+			t.step("user", schedule.Patch, "Widget", fmt.Sprintf("w-%d", i), "", write(nil, nil, int64(30+i)))
+		}
+		h := t.end()
+		h.Horizon = h.End - 10*time.Millisecond
+		h.Verdicts = []property.Verdict{{Property: down, Status: property.Broken, Evaluations: 2, At: at, Values: []property.Value{
+			{Path: "sts.spec.replicas", Value: fmt.Sprint(replicas)}, {Path: "sts", Value: "StatefulSet default/chi-a-0-0"}}}}
+		return h
+	}
+	r := found()
+	r.Findings = []history.Finding{
+		{Strategy: "random walk", Seed: 7, Execution: 90, Elapsed: time.Second, Run: tape(0)},
+		{Strategy: "random walk", Seed: 9, Execution: 92, Elapsed: time.Second, Run: tape(-1)},
+	}
+	r.Default.Problems = []string{"user: Create of Pod default/p: 409 AlreadyExists"}
+	return r
+}
+
+// late is a run in which a step was held in vain, so that another controller's write went through before it.
+func late() *history.Result {
+	run := func(hold time.Duration) *history.History {
+		t := newTape()
+		t.attempt = 1
+		t.step("user", schedule.Create, "Widget", "w", "", write(nil, nil, 8))
+		if hold > 0 {
+			t.step("operator", schedule.Update, "ConfigMap", "shop-config", "", write(nil, nil, 9))
+			t.step("kubelet", schedule.Update, "Lease", "node", "", write(nil, nil, 10))
+			t.step("kcm", schedule.Create, "Pod", "p", "", write(nil, nil, 11))
+		}
+		t.now += hold
+		t.step("gc", schedule.Get, "ConfigMap", "shop-config", "", read(nil, 9))
+		t.step("gc", schedule.Delete, "ConfigMap", "shop-config", "", write(nil, nil, 12))
+		return t.end()
+	}
+	h := run(2 * time.Minute)
+	never := schedule.Event{Actor: "operator", Controller: "config-sync", Incarnation: 1, Verb: schedule.Create, Kind: "ConfigMap",
+		Namespace: "default", Name: "shop-config", Key: "default/a", Occurrence: 1}
+	h.Constraints = []history.ConstraintResult{
+		{Constraint: schedule.Constraint{Event: h.Records[4].Event, Waits: never}, Held: true}}
+	h.Verdicts = []property.Verdict{{Status: property.Broken, At: h.End, Property: &property.Definition{
+		Name: "config-stays", Type: property.Eventually, Within: time.Minute, Rule: "cm != null"}, Note: "it does not hold in the end"}}
+	r := found()
+	r.Default = run(0)
+	r.Findings = []history.Finding{{Strategy: "sweep", Execution: 12, Elapsed: time.Second, Run: h}}
+	return r
+}
+
 var results = map[string]func() *history.Result{
 	"found": found, "passed": passed, "vacuous": vacuous, "inconclusive": inconclusive, "invalid": invalid,
-	"diverged": diverged, "overwritten": overwritten,
+	"diverged": diverged, "overwritten": overwritten, "failing": failing, "healed": healed, "late": late,
 }
 
 func TestTextGolden(t *testing.T) {
@@ -171,6 +252,108 @@ func TestCascadeIsTold(t *testing.T) {
 		if strings.Contains(got, unwanted) {
 			t.Errorf("the report has %q:\n%s", unwanted, got)
 		}
+	}
+}
+
+// TestRepeatedPasses checks that passes which alternate without an end are told once, and that nothing else is left out.
+func TestRepeatedPasses(t *testing.T) {
+	tape := newTape()
+	for i := range 20 {
+		tape.attempt++
+		get := tape.step("operator", schedule.Get, "Widget", "w", "", nil)
+		if i%2 == 0 {
+			tape.step("operator", schedule.Update, "Widget", "w", "status", nil)
+			tape.log(-1, "Reconciler error", fmt.Sprintf("reconcileID=%d", get))
+		}
+	}
+	tape.attempt++
+	tape.step("operator", schedule.Delete, "Widget", "w", "", nil)
+	var got []string
+	for _, r := range newTimeline(tape.end(), []string{"operator"}, nil).rows {
+		got = append(got, r.words())
+	}
+	want := []string{
+		"reconcile default/a, pass 1", "Get Widget w → 200", "Update Widget/status w → 200, no change", "» Reconciler error",
+		"reconcile default/a, pass 2", "Get Widget w → 200", "the last 2 passes again, 9 more times until 0.030s",
+		"reconcile default/a, pass 21", "Delete Widget w → 200, no change", "end: quiet for 10m0s",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("rows are %q, want %q", got, want)
+	}
+}
+
+// TestTwoControllers checks that an actor's controllers are told apart, and that a pass begins only once.
+func TestTwoControllers(t *testing.T) {
+	tape := newTape()
+	tape.attempt = 1
+	in := func(controller string) func(*history.Record) {
+		return func(r *history.Record) { r.Event.Controller = controller }
+	}
+	get := tape.step("operator", schedule.Get, "Widget", "w", "", in("widget"))
+	patch := tape.step("operator", schedule.Patch, "Widget", "w", "", in("config-sync"))
+	tape.step("operator", schedule.Update, "Widget", "w", "", in("widget"))
+	h := tape.end()
+	var got []string
+	for _, r := range newTimeline(h, []string{"operator"}, nil).rows {
+		got = append(got, r.words())
+	}
+	want := []string{
+		"widget: reconcile default/a, pass 1", "Get Widget w → 200",
+		"config-sync: reconcile default/a, pass 1", "Patch Widget w → 200, no change",
+		"widget: reconcile default/a, pass 1 goes on", "Update Widget w → 200, no change", "end: quiet for 10m0s",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("rows are %q, want %q", got, want)
+	}
+	h.Constraints = []history.ConstraintResult{
+		{Constraint: schedule.Constraint{Event: h.Records[patch].Event, Waits: h.Records[get].Event}, Matched: true}}
+	d := decider{run: h, actors: actors{"operator": "widgets"}}
+	const words = "The Get of Widget default/w by operator/widget (widgets) came before the Patch of Widget default/w by " +
+		"operator/config-sync (widgets), which waited for it."
+	if got := d.decisions(); len(got) != 1 || got[0].words != words {
+		t.Errorf("decisions are %v, want %q", got, words)
+	}
+}
+
+// TestWarnings checks that what was wrong with the scenario is said first, in every kind of report.
+func TestWarnings(t *testing.T) {
+	for name, result := range results {
+		r := result()
+		if r.Default == nil {
+			continue
+		}
+		r.Default.Problems, r.Default.Unfinished = []string{"user: refused"}, []string{"operator sleeps"}
+		got := render(t, r, Options{})
+		for _, want := range []string{
+			"  ! The script went wrong: user: refused\n", "  ! Not finished at the end of the default order: operator sleeps\n",
+		} {
+			if at := strings.Index(got, want); at < 0 || at > strings.Index(got, "\n\n") {
+				t.Errorf("%s: the report does not begin with %q:\n%s", name, want, got)
+			}
+		}
+	}
+}
+
+// TestBrief checks that a further finding of the same property is told by what differs, but in full in a file of its own.
+func TestBrief(t *testing.T) {
+	got := render(t, healed(), Options{})
+	second := got[strings.Index(got, "FINDING 2 OF 2"):strings.Index(got, "\nCOVERED")]
+	for _, unwanted := range []string{"TIMELINE", "rule  ", "sts = "} {
+		if strings.Contains(second, unwanted) {
+			t.Errorf("the second finding has %q:\n%s", unwanted, second)
+		}
+	}
+	if !strings.Contains(second, "sts.spec.replicas = -1") || !strings.Contains(second, "WHAT DECIDES") {
+		t.Errorf("the second finding lacks what differs or what decides:\n%s", second)
+	}
+	r := healed()
+	r.Findings = append(r.Findings, found().Findings...) // of other properties
+	if got := render(t, r, Options{}); strings.Count(got, "\nTIMELINE") != 2 {
+		t.Errorf("a finding of another property is not told in full:\n%s", got)
+	}
+	var b bytes.Buffer
+	if err := Finding(&b, healed(), 1, Options{}); err != nil || !strings.Contains(b.String(), "TIMELINE") {
+		t.Errorf("the file of the second finding (error %v):\n%s", err, b.String())
 	}
 }
 
@@ -222,7 +405,7 @@ func TestTextReportsWriteErrors(t *testing.T) {
 func TestJudge(t *testing.T) {
 	want := map[string]Verdict{
 		"found": Broken, "passed": Passed, "vacuous": Passed, "inconclusive": Inconclusive, "invalid": InvalidProperty,
-		"diverged": Nondeterministic, "overwritten": Broken,
+		"diverged": Nondeterministic, "overwritten": Broken, "failing": Inconclusive, "healed": Broken, "late": Broken,
 	}
 	for name, result := range results {
 		if got := Judge(result()); got != want[name] {
@@ -231,6 +414,40 @@ func TestJudge(t *testing.T) {
 	}
 	if got := Judge(&history.Result{}); got != Inconclusive {
 		t.Errorf("Judge of nothing = %s, want %s", got, Inconclusive)
+	}
+}
+
+// TestJudgeDefaultOrder checks that nothing passes on a default order that did not get anywhere, but that findings count.
+func TestJudgeDefaultOrder(t *testing.T) {
+	failed := func(failed ...int) []history.Passes {
+		var all []history.Passes
+		for i, n := range failed {
+			all = append(all, history.Passes{Actor: "operator", Controller: fmt.Sprint(i), Total: 2, Failed: n})
+		}
+		return all
+	}
+	tests := []struct {
+		name string
+		run  history.History
+		want Verdict
+	}{
+		{"at rest", history.History{Outcome: history.Terminal}, Passed},
+		{"livelock", history.History{Outcome: history.Livelock}, Inconclusive},
+		{"limit", history.History{Outcome: history.Inconclusive}, Inconclusive},
+		{"some passes failed", history.History{Outcome: history.Terminal, Passes: failed(1, 0)}, Passed},
+		{"all passes of one failed", history.History{Outcome: history.Terminal, Passes: failed(0, 2)}, Inconclusive},
+		{"no passes", history.History{Outcome: history.Terminal, Passes: []history.Passes{{Actor: "operator"}}}, Passed},
+	}
+	for _, test := range tests {
+		r := passed()
+		r.Default = &test.run
+		if got := Judge(r); got != test.want {
+			t.Errorf("%s: the verdict is %s, want %s", test.name, got, test.want)
+		}
+		r.Findings = found().Findings
+		if got := Judge(r); got != Broken {
+			t.Errorf("%s, with a finding: the verdict is %s, want %s", test.name, got, Broken)
+		}
 	}
 }
 
@@ -310,19 +527,19 @@ func TestObjectsOfList(t *testing.T) {
 		statefulSet("1", 1, appsv1.StatefulSetStatus{}), statefulSet("2", 0, appsv1.StatefulSetStatus{}), 2))
 	tape.step("kcm", schedule.Delete, "StatefulSet", "other", "", nil)
 	h := tape.end()
-	h.Verdicts = []property.Verdict{{Status: property.Broken, Property: &property.Definition{Rule: "sets.size() == 1"}}}
+	const rule = "sets.size() == 1"
 	bind := func(version string) []property.Variable {
 		labels := map[string]string{"clickhouse.altinity.com/object-version": version}
 		return []property.Variable{{Name: "sets", Kind: "StatefulSet", Labels: labels}}
 	}
-	got := objectsOf(h, bind("old"))
+	got := objectsOf(h, bind("old"), rule, h.End)
 	if len(got) != 1 || got[0].name != "StatefulSet default/chi-a-0-0" {
 		t.Fatalf("objectsOf = %v, want the set that has the label", got)
 	}
 	if lines := strings.Join(objectDiff(got[0]), "\n"); !strings.Contains(lines, "-  replicas: 1\n+  replicas: 0") {
 		t.Errorf("the diff does not show the change of replicas:\n%s", lines)
 	}
-	if got := objectsOf(h, bind("new")); len(got) != 0 {
+	if got := objectsOf(h, bind("new"), rule, h.End); len(got) != 0 {
 		t.Errorf("objectsOf = %v, want none with another label", got)
 	}
 }

@@ -3,6 +3,7 @@ package reports
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ type row struct {
 	detail string // further lines beneath, dimmed
 	style  style
 	mark   bool // decides the outcome
+	// pass is set where a pass begins: its number, and what it is a pass over.
+	pass int
+	over string
 	// more counts the times it happened again with nothing else in between, the last of them at until.
 	more  int
 	until time.Duration
@@ -61,7 +65,7 @@ func newTimeline(h *history.History, tested []string, deciding []int) *timeline 
 		}
 	}
 	flush(-1)
-	passes := map[string]string{} // the pass each actor is in
+	passes := passRows{}
 	for i := range h.Records {
 		r := &h.Records[i]
 		mark := slices.Contains(deciding, i)
@@ -70,9 +74,8 @@ func newTimeline(h *history.History, tested []string, deciding []int) *timeline 
 			flush(i)
 			continue
 		}
-		if pass := passOf(r); pass != "" && slices.Contains(tested, r.Event.Actor) && passes[r.Event.Actor] != pass {
-			passes[r.Event.Actor] = pass
-			t.add(row{at: r.At, actor: r.Event.Actor, text: pass, style: bold})
+		if begin, ok := passes.next(r); ok && slices.Contains(tested, r.Event.Actor) {
+			t.add(begin)
 		}
 		t.addStep(t.step(r, mark), slices.Contains(tested, r.Event.Actor))
 		flush(i)
@@ -83,27 +86,61 @@ func newTimeline(h *history.History, tested []string, deciding []int) *timeline 
 	}
 	t.add(row{at: h.End, text: ending(h), style: dim})
 	slices.SortStableFunc(t.rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
+	t.collapse()
+	if broken := h.Broken(); len(broken) > 0 && h.Outcome != history.Panicked && !slices.ContainsFunc(broken, later) {
+		t.cut()
+	}
 	return t
+}
+
+// later reports whether a property is about what comes of a run, so that all of it is worth telling.
+func later(v property.Verdict) bool { return !atOnce(v) }
+
+// maxAfter is how many rows are shown after the last that decides, where what came later does not matter.
+const maxAfter = 5
+
+// cut leaves out what came after the break, save for a few rows, and says so in one line before the end.
+func (t *timeline) cut() {
+	last := len(t.rows) - 1
+	for last > 0 && !t.rows[last].mark {
+		last--
+	}
+	from, end := last+1+maxAfter, len(t.rows)-1
+	if rest := end - from; rest > 1 {
+		words := fmt.Sprintf("… and %s until the end, after the break", count(rest, "more line"))
+		t.rows = slices.Replace(t.rows, from, end, row{at: t.rows[from].at, text: words, style: dim})
+	}
 }
 
 // ending says in words how a run ended.
 func ending(h *history.History) string {
 	if h.Outcome == history.Terminal {
-		return "end: " + h.Reason
+		return "end: " + whyEnded(h)
 	}
 	return fmt.Sprintf("end: %s, %s", h.Outcome, h.Reason)
 }
 
-// passOf names the pass a step belongs to, empty if none.
-func passOf(r *history.Record) string {
-	if r.Event.Key == "" || r.Attempt == 0 {
-		return ""
+// whyEnded says why a run ended. Where commits went on while it was called quiet, for they say nothing about progress, it
+// says that, and which there were most of.
+func whyEnded(h *history.History) string {
+	counts := map[string]int{}
+	for i := range h.Records {
+		if r := &h.Records[i]; h.Outcome == history.Terminal && r.Committed > 0 && r.At > h.End-h.Horizon {
+			counts[fmt.Sprintf("%s %s %s", doer(r.Event), r.Event.Verb, kindOf(r.Event))]++
+		}
 	}
-	pass := fmt.Sprintf("reconcile %s, pass %d", r.Event.Key, r.Attempt)
-	if r.Event.Controller != "" {
-		pass = r.Event.Controller + ": " + pass
+	if len(counts) == 0 {
+		return h.Reason
 	}
-	return pass
+	busiest := slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
+	return fmt.Sprintf("no commit but of times, Leases or Events for %s; most of them: %s, %s",
+		span(h.Horizon), busiest, count(counts[busiest], "time"))
+}
+
+// kindOf names the kind an event is about, with the subresource: "Widget/status".
+func kindOf(e schedule.Event) string {
+	e.Name = ""
+	return e.Object()
 }
 
 // shown reports whether a step that decides nothing is worth a line: the requests of a process under test, and the
@@ -114,7 +151,7 @@ func shown(r *history.Record, tested bool) bool {
 	switch {
 	case !e.Verb.IsRequest():
 		return e.Verb == schedule.Start && e.Incarnation > 1
-	case e.Kind == "Lease" || e.Kind == "Event" || e.Verb == schedule.Watch:
+	case heartbeat(r) || e.Verb == schedule.Watch:
 		return false
 	case tested:
 		return true
@@ -122,6 +159,9 @@ func shown(r *history.Record, tested bool) bool {
 		return e.Verb.IsWrite()
 	}
 }
+
+// heartbeat reports whether a step is about an object that says nothing about progress.
+func heartbeat(r *history.Record) bool { return r.Event.Kind == "Lease" || r.Event.Kind == "Event" }
 
 // onlyNamespace returns the namespace that all requests of the run share, or nothing.
 func onlyNamespace(h *history.History) string {
@@ -147,11 +187,20 @@ func (t *timeline) add(r row) {
 }
 
 // maxChanges is how many changed fields of a write are listed.
-const maxChanges = 3
+const maxChanges = 4
 
 // addStep appends the row of a step, or counts it with the last one if a competitor does the same thing again.
 func (t *timeline) addStep(step row, tested bool) {
-	if n := len(t.rows); n > 0 && !tested && !step.mark {
+	if tested || step.mark {
+		t.add(step)
+		return
+	}
+	t.addAgain(step)
+}
+
+// addAgain appends a row, or counts it with the last one if that is the same.
+func (t *timeline) addAgain(step row) {
+	if n := len(t.rows); n > 0 {
 		if last := &t.rows[n-1]; last.actor == step.actor && last.text == step.text && !last.mark {
 			last.more += 1 + step.more
 			last.until = max(step.at, step.until)
@@ -166,6 +215,9 @@ func (t *timeline) step(r *history.Record, mark bool) row {
 	e := r.Event
 	if t.namespace == e.Namespace {
 		e.Namespace = ""
+	}
+	if e.Verb == schedule.Create && e.Name == "" && r.After != nil {
+		e.Name = r.After.GetName() // the server generated it
 	}
 	step := row{at: r.At, actor: e.Actor, mark: mark, more: r.Repeats, until: r.LastAt}
 	step.text = strings.TrimSpace(string(e.Verb) + " " + e.Object())
@@ -183,13 +235,21 @@ func (t *timeline) step(r *history.Record, mark bool) row {
 	case e.Verb.IsWrite() && r.Code < 400 && r.Committed == 0 && r.Code > 0:
 		step.text += ", no change"
 	case e.Verb == schedule.Update || e.Verb == schedule.Patch || e.Verb == schedule.Delete:
-		changes := changedFields(r.Before, r.After)
-		if more := len(changes) - maxChanges; more > 0 {
-			changes = append(changes[:maxChanges], fmt.Sprintf("and %d more", more))
-		}
-		step.detail = strings.Join(changes, ", ")
+		step.detail = changeWords(changedFields(r.Before, r.After))
 	}
 	return step
+}
+
+// changeWords lists changes on one line.
+func changeWords(changes []change) string {
+	var words []string
+	for _, c := range changes[:min(len(changes), maxChanges)] {
+		words = append(words, c.String())
+	}
+	if more := len(changes) - maxChanges; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
 }
 
 // revisions says which revisions a deciding step carried, and came to, and for how long it was held back.
@@ -234,7 +294,7 @@ func (t *timeline) addLog(l *history.Log) {
 	if l.Level < 0 {
 		s = red
 	}
-	t.add(row{at: l.At, actor: l.Actor, text: strings.Join(words, " "), style: s})
+	t.addAgain(row{at: l.At, actor: l.Actor, text: strings.Join(words, " "), style: s})
 }
 
 const (
@@ -319,10 +379,10 @@ func lifelines(n, step, all int) string {
 func whenBroken(v property.Verdict, h *history.History) string {
 	switch v.Property.Type {
 	case property.Terminal:
-		return fmt.Sprintf("in the terminal state at %s of virtual time (%s)", clock(v.At), h.Reason)
+		return fmt.Sprintf("in the terminal state at %s of virtual time (%s)", clock(v.At), whyEnded(h))
 	case property.Eventually:
-		return fmt.Sprintf("at %s of virtual time: it did not come to hold, or not to stay, within %s",
-			clock(v.At), span(v.Property.Within))
+		return fmt.Sprintf("at %s of virtual time: %s (it must hold for good within %s)", clock(v.At),
+			cmp.Or(v.Note, "it did not come to hold, or not to stay"), span(v.Property.Within))
 	default:
 		return fmt.Sprintf("at %s of virtual time", clock(v.At))
 	}

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -17,7 +18,8 @@ const (
 	Nondeterministic Verdict = "nondeterministic"
 	// Broken means that there is a finding.
 	Broken Verdict = "broken"
-	// Inconclusive means that every execution ran into a limit.
+	// Inconclusive means that every execution ran into a limit, or that the run in the default order, which all others
+	// depart from, did not get anywhere: it did not come to rest, or every reconcile of a controller failed.
 	Inconclusive Verdict = "inconclusive"
 	// Passed means that all properties held in every execution that came to an end.
 	Passed Verdict = "passed"
@@ -33,9 +35,39 @@ func Judge(r *history.Result) Verdict {
 		return Nondeterministic
 	case r.Failed():
 		return Broken
-	case r.Coverage.Inconclusive >= r.Coverage.Executions:
+	case r.Coverage.Inconclusive >= r.Coverage.Executions, len(r.Coverage.Problems) > 0, len(doubts(r.Default)) > 0:
 		return Inconclusive
 	default:
 		return Passed
 	}
 }
+
+// doubts say, in sentences, why the run in the default order is no basis for a pass; there are none where it is one.
+func doubts(d *history.History) []string {
+	if d == nil {
+		return nil
+	}
+	var all []string
+	if d.Outcome == history.Livelock || d.Outcome == history.Inconclusive {
+		all = append(all, fmt.Sprintf("The default order did not come to rest: %s after %s, at %s of virtual time: %s.",
+			d.Outcome, count(d.Steps, "step"), clock(d.End), d.Reason))
+	}
+	for _, p := range d.Passes {
+		if p.Failed > 0 && p.Failed == p.Total {
+			all = append(all, failedPasses(d, p))
+		}
+	}
+	return all
+}
+
+// failedPasses says how many passes of a controller failed in the default order.
+func failedPasses(d *history.History, p history.Passes) string {
+	name := p.Actor
+	if slices.ContainsFunc(d.Passes, func(o history.Passes) bool { return o.Actor == p.Actor && o.Controller != p.Controller }) {
+		name = controllerName(p.Actor, p.Controller)
+	}
+	return fmt.Sprintf("%s: %d of %s failed in the default order, last: %s", name, p.Failed, count(p.Total, "reconcile"), p.LastError)
+}
+
+// often reports whether a controller failed in half of its passes or more, though not in all.
+func often(p history.Passes) bool { return p.Failed > 0 && p.Failed < p.Total && 2*p.Failed >= p.Total }

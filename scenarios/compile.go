@@ -28,7 +28,7 @@ func (l *loader) compile() *property.Set {
 			definitions[i].Match = &match
 		}
 	}
-	set, errs := property.Compile(propertyKinds{l.kinds, l.definitions}, variables, definitions)
+	set, errs := property.Compile(property.KindsOf(l.kinds), variables, definitions)
 	for _, err := range errs {
 		item := indexed(err.List, err.Index)
 		name := join(item, l.bindingField(err))

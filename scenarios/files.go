@@ -26,12 +26,7 @@ type tree struct {
 
 // read returns a file's content. Its errors say what is wrong and not which file it is.
 func (t *tree) read(name string) ([]byte, error) {
-	file, err := t.fsys.Open(name)
-	if err != nil {
-		return nil, readError(err)
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
+	info, err := fs.Stat(t.fsys, name) // opening a pipe would wait for its other end
 	if err != nil {
 		return nil, readError(err)
 	}
@@ -41,6 +36,11 @@ func (t *tree) read(name string) ([]byte, error) {
 	if info.Size() > maxFileSize {
 		return nil, tooBig(info.Size())
 	}
+	file, err := t.fsys.Open(name)
+	if err != nil {
+		return nil, readError(err)
+	}
+	defer func() { _ = file.Close() }()
 	data, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
 	if err != nil {
 		return nil, readError(err)

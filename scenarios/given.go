@@ -155,7 +155,7 @@ func (l *loader) objectKind(o fileObject) (*apiserver.Kind, *Diagnostic) {
 	if kind := l.kinds.ByName(name); kind != nil {
 		return fail("apiVersion", fmt.Sprintf("no such kind: %s is known as apiVersion %s, not %s", name, kind.GroupVersion(), version))
 	}
-	return fail("kind", fmt.Sprintf("%q: %s", name, unknownKind(l.kinds, name)))
+	return fail("kind", fmt.Sprintf("%q: %s", name, unknownKind(l.kinds, name, isBuiltin(name, gvk.Group))))
 }
 
 // checkObject fills in the namespace of an object, and has a server of its own load it, which finds what is not valid.

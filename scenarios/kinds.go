@@ -11,13 +11,11 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
-	"github.com/stalemate-dev/stalemate/sim/property"
 )
 
 // loadKinds makes the kinds table: the built-ins of the Kubernetes version, and the custom resources of the definitions. It
@@ -135,6 +133,9 @@ func numbers(value any) any {
 func (c *checker) pruned(before, after any, at *spec.Schema, path string) {
 	switch v := before.(type) {
 	case map[string]any:
+		if at != nil && len(at.Type) > 0 && !at.Type.Contains("object") {
+			return // that it is a mapping at all is what is wrong with it
+		}
 		kept, _ := after.(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if child, ok := kept[key]; ok {
@@ -180,23 +181,4 @@ func itemSchema(at *spec.Schema) *spec.Schema {
 		return nil
 	}
 	return at.Items.Schema
-}
-
-// propertyKinds shows a kinds table to the compiler of properties.
-type propertyKinds struct {
-	kinds       *apiserver.Kinds
-	definitions map[schema.GroupVersionKind]*crd.Definition
-}
-
-// Lookup implements [property.Kinds].
-func (p propertyKinds) Lookup(name string) (property.Kind, bool) {
-	row := p.kinds.ByName(name)
-	if row == nil {
-		return property.Kind{}, false
-	}
-	kind := property.Kind{GroupVersionKind: row.GroupVersionKind, Type: row.Type}
-	if definition := p.definitions[row.GroupVersionKind]; definition != nil {
-		kind.Schema = definition.Schema()
-	}
-	return kind, true
 }

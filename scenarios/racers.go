@@ -157,6 +157,9 @@ func (l *loader) loadScript() []racer.UserStep {
 				due = racer.UserStep{RetryWhile: step.RetryWhile}
 			}
 		case step.Patch != nil:
+			if kind := l.kinds.ByName(step.Patch.Kind); kind != nil {
+				l.checkMerge(i, kind)
+			}
 			due.Patch = l.patch(*step.Patch)
 			steps = append(steps, due)
 		case step.Delete != nil:

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -233,7 +234,7 @@ func (v *validator) kind(kind, namespace string, path *field.Path) {
 	}
 	row := v.kinds.ByName(kind)
 	if row == nil {
-		v.add(field.Invalid(path.Child("kind"), kind, unknownKind(v.kinds, kind)))
+		v.add(field.Invalid(path.Child("kind"), kind, unknownKind(v.kinds, kind, isBuiltin(kind))))
 		return
 	}
 	if !row.Namespaced && namespace != "" {
@@ -241,16 +242,34 @@ func (v *validator) kind(kind, namespace string, path *field.Path) {
 	}
 }
 
-// unknownKind says that there is no kind of that name, and what to do.
-func unknownKind(kinds *apiserver.Kinds, kind string) string {
-	var names []string
+// unknownKind says that there is no kind of that name, and what to do: for a built-in one, that is nothing.
+func unknownKind(kinds *apiserver.Kinds, kind string, builtin bool) string {
+	var names, modelled []string
 	for _, row := range kinds.All() {
 		names = append(names, row.Name())
+		if !row.Custom() {
+			modelled = append(modelled, row.Name())
+		}
+	}
+	if builtin {
+		slices.Sort(modelled)
+		return "a built-in kind that this version does not model; it models " + strings.Join(modelled, ", ")
 	}
 	if hint := didYouMean(kind, names); hint != "" {
 		return "no such kind" + hint
 	}
 	return "no such kind: add its CustomResourceDefinition to spec.crds"
+}
+
+// isBuiltin reports whether Kubernetes itself has objects of a kind in one of the groups, or in any group if none is given:
+// whether client-go has the type of their list.
+func isBuiltin(kind string, groups ...string) bool {
+	for gvk := range clientgoscheme.Scheme.AllKnownTypes() {
+		if gvk.Kind == kind+"List" && (len(groups) == 0 || slices.Contains(groups, gvk.Group)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (v *validator) notNegative(d *metav1.Duration, path *field.Path) {
@@ -315,6 +334,9 @@ var requestVerbs = []string{
 	string(schedule.List), string(schedule.Patch), string(schedule.Update), string(schedule.Watch),
 }
 
+// subresources are those that a selector may choose, besides the main resource.
+var subresources = []string{"binding", "eviction", "scale", "status"}
+
 func (v *validator) selector(s Selector, path *field.Path) {
 	if s.Verb != "" {
 		oneOf(v, s.Verb, requestVerbs, path.Child("verb"))
@@ -324,6 +346,9 @@ func (v *validator) selector(s Selector, path *field.Path) {
 	}
 	for i, verb := range s.Verbs {
 		oneOf(v, verb, requestVerbs, path.Child("verbs").Index(i))
+	}
+	if s.Subresource != nil && *s.Subresource != "" {
+		oneOf(v, *s.Subresource, subresources, path.Child("subresource"))
 	}
 	if s.Kind != "" {
 		v.kind(s.Kind, s.Namespace, path)

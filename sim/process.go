@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -378,12 +379,23 @@ func (e *engine) fail(err error) {
 	e.signal()
 }
 
+// What differs between the stacks of equal runs: the values of arguments; and offsets, and the numbers of goroutines.
+var (
+	stackArguments = regexp.MustCompile(`(?m)\([^()\n]*0x[^\n]*\)$`)
+	stackNumbers   = regexp.MustCompile(`(?m) \+0x[0-9a-f]+| in goroutine \d+|^goroutine \d+ \[.*\]:\n`)
+)
+
+// plainStack returns a stack without what differs between equal runs.
+func plainStack(stack []byte) []byte {
+	return stackNumbers.ReplaceAll(stackArguments.ReplaceAll(stack, []byte("()")), nil)
+}
+
 // panicked ends the run with a panic of the operator under test.
 func (e *engine) panicked(actor string, value any, stack []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.panic == "" {
-		e.panic = fmt.Sprintf("%s: %v\n\n%s", actor, value, stack)
+		e.panic = fmt.Sprintf("%s: %v\n\n%s", actor, value, plainStack(stack))
 	}
 	e.signal()
 }

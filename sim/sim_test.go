@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,6 +221,9 @@ func TestPanicIsAFinding(t *testing.T) {
 	}, configMap("a")), sim.Plan{})
 	if h.Outcome != history.Panicked || !h.Failed() {
 		t.Errorf("outcome is %s, want %s", h.Outcome, history.Panicked)
+	}
+	if regexp.MustCompile(`0x[0-9a-f]|goroutine \d`).MatchString(h.Panic) {
+		t.Errorf("panic has addresses or numbers that differ from run to run:\n%s", h.Panic)
 	}
 	if !strings.Contains(h.Panic, "nil pointer dereference") || !strings.Contains(h.Panic, "TestPanicIsAFinding") {
 		t.Errorf("panic lacks its value or its stack:\n%s", h.Panic)

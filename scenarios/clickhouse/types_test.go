@@ -60,9 +60,9 @@ func typeFields(t reflect.Type, path string, fields map[string]string) {
 			fields[path] = "free-form"
 			return
 		}
-		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			typeFields(t.Field(i).Type, path+"."+name, fields)
+		for field := range t.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			typeFields(field.Type, path+"."+name, fields)
 		}
 	case reflect.Slice:
 		fields[path] = "array"

@@ -56,9 +56,12 @@ type progress struct {
 	state       activation // reused from one evaluation to the next
 	// deciding is the state that the rule was last false on, or that it could not be evaluated on.
 	deciding *activation
-	// holds and since say, for Eventually, whether the rule holds and from when on.
+	// holds and since say, for Eventually, whether the rule holds and from when on; held and until, that it did once, from
+	// since until then.
 	holds bool
 	since time.Duration
+	held  bool
+	until time.Duration
 }
 
 type pendingRule struct {
@@ -210,7 +213,10 @@ func (m *Monitor) close(now time.Duration, i int) {
 		return
 	case !p.holds:
 		p.status, p.at = Broken, now
-		p.note = "it does not hold in the end"
+		p.note = "it never held"
+		if p.held {
+			p.note = fmt.Sprintf("it held from %s until %s, but not in the end", p.since, p.until)
+		}
 	case p.since > m.settled+within:
 		p.status, p.at = Broken, p.since
 		p.note = fmt.Sprintf("it holds for good only from %s on, %s after everything had settled at %s; it has %s",
@@ -276,6 +282,9 @@ func (m *Monitor) evaluate(now time.Duration, i int, state *activation) {
 		}
 		if !holds {
 			p.deciding = state.clone()
+		}
+		if p.holds && !holds {
+			p.held, p.until = true, now
 		}
 		p.holds = holds
 	case !holds:

@@ -162,7 +162,7 @@ var canaries = []struct {
 		s.scale("web", 2)
 		s.settled()
 		s.terminal()
-	}, "Broken evaluations=2 at=3m0s\nit does not hold in the end\nsts.spec.replicas=2"},
+	}, "Broken evaluations=2 at=3m0s\nit never held\nsts.spec.replicas=2"},
 	{"Eventually/too late", eventuallyThree, one, func(s *story) {
 		s.settled()
 		s.now += 5 * time.Minute
@@ -174,7 +174,7 @@ var canaries = []struct {
 		s.settled()
 		s.scale("web", 1)
 		s.terminal()
-	}, "Broken evaluations=2 at=3m0s\nit does not hold in the end\nsts.spec.replicas=1"},
+	}, "Broken evaluations=2 at=3m0s\nit held from 0s until 2m0s, but not in the end\nsts.spec.replicas=1"},
 	{"Eventually/interrupted until too late", eventuallyThree, map[string]int32{"web": 3}, func(s *story) {
 		s.settled()
 		s.scale("web", 1)
