@@ -100,7 +100,7 @@ func (g *GarbageCollector) target(id identity) (target, error) {
 
 var (
 	errUnobserved    = errors.New("item has not been observed via an informer yet")
-	errOwnersChanged = errors.New("its owners changed since they were read")
+	errDeleteRefused = errors.New("its delete was a conflict, and not because it changed with the owners it had")
 )
 
 // attemptStep is what an attempt waits for the answer to.
@@ -343,9 +343,9 @@ func (a *deleteAttempt) deleteAnswered(resp *apiserver.Response) sim.Action {
 		a.gc.graph.virtualDelete(a.id)
 		return sim.Done()
 	case a.step == attemptReread && err == nil:
-		if resp.Object.GetUID() != a.node.uid ||
+		if resp.Object.GetUID() != a.node.uid || resp.Object.GetResourceVersion() == a.latest.GetResourceVersion() ||
 			!reflect.DeepEqual(resp.Object.GetOwnerReferences(), a.latest.GetOwnerReferences()) {
-			return a.over(errOwnersChanged)
+			return a.over(errDeleteRefused)
 		}
 		return a.delete(attemptRetry, "")
 	case a.step == attemptDelete && apierrors.IsConflict(err):

@@ -232,6 +232,35 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
+// TestConflictWithoutChange answers a delete of an item that nobody wrote to with a conflict, as an admission webhook may:
+// the collector starts anew rather than drop the precondition.
+func TestConflictWithoutChange(t *testing.T) {
+	c := newCollected(t, GarbageCollectorOptions{})
+	c.owned("b", refTo(c.owned("a")))
+	c.settle()
+	var preconditions []*metav1.Preconditions
+	c.refuse = func(actor string, r *apiserver.Request) *apiserver.Response {
+		if actor != "gc" || r.Verb != schedule.Delete {
+			return nil
+		}
+		if preconditions = append(preconditions, r.Delete.Preconditions); len(preconditions) > 1 {
+			return nil
+		}
+		err := newStatusError(409, metav1.StatusReasonConflict)
+		return &apiserver.Response{Code: int(err.ErrStatus.Code), Err: err}
+	}
+	c.delete("ConfigMap", "a", metav1.DeletePropagationBackground)
+	c.left()
+	for i, p := range preconditions {
+		if p.ResourceVersion == nil {
+			t.Errorf("delete %d of %d has no revision as a precondition", i+1, len(preconditions))
+		}
+	}
+	if len(preconditions) != 2 {
+		t.Errorf("%d deletes, want 2", len(preconditions))
+	}
+}
+
 // TestCustomResources know no strategic merge patch.
 func TestCustomResources(t *testing.T) {
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}

@@ -36,8 +36,7 @@ func (s *setSync) plan() error {
 		UpdateRevision:     s.update.Name,
 		CollisionCount:     &collisions,
 	}
-	now := s.c.env.Now()
-	countReplicas(&s.status, s.set.Spec.MinReadySeconds, now, s.pods)
+	countReplicas(&s.status, s.set.Spec.MinReadySeconds, s.now, s.pods)
 
 	start := startOrdinal(s.set)
 	s.replicas = make([]*corev1.Pod, *s.set.Spec.Replicas)
@@ -60,23 +59,27 @@ func (s *setSync) plan() error {
 			s.replicas[i] = pod
 		}
 	}
-	s.firstUnavailable = s.findUnavailable(now)
+	s.firstUnavailable = s.findUnavailable()
 	return nil
 }
 
 // findUnavailable returns the unavailable pod of the lowest ordinal, condemned ones last, or nil.
-func (s *setSync) findUnavailable(now time.Time) *corev1.Pod {
+func (s *setSync) findUnavailable() *corev1.Pod {
 	for _, pod := range s.replicas {
-		if unavailable(pod, s.set.Spec.MinReadySeconds, now) {
+		if s.unavailable(pod) {
 			return pod
 		}
 	}
 	for _, pod := range slices.Backward(s.condemned) {
-		if unavailable(pod, s.set.Spec.MinReadySeconds, now) {
+		if s.unavailable(pod) {
 			return pod
 		}
 	}
 	return nil
+}
+
+func (s *setSync) unavailable(pod *corev1.Pod) bool {
+	return unavailable(pod, s.set.Spec.MinReadySeconds, s.now)
 }
 
 // atCurrentRevision reports whether a missing pod comes back at the current revision rather than the update revision.
@@ -109,7 +112,7 @@ func (s *setSync) newVersionedPod(ordinal int) (*corev1.Pod, error) {
 
 // recount computes the counters again, planned pods included: they count for nothing, as they have no phase.
 func (s *setSync) recount() {
-	countReplicas(&s.status, s.set.Spec.MinReadySeconds, s.c.env.Now(), s.replicas, s.condemned)
+	countReplicas(&s.status, s.set.Spec.MinReadySeconds, s.now, s.replicas, s.condemned)
 }
 
 func (s *setSync) processReplicas(resp *apiserver.Response) (sim.Action, bool) {
@@ -198,13 +201,12 @@ func (s *setSync) outdated() ([]*corev1.Pod, error) {
 	if s.c.options.Version != apiserver.V136 {
 		return s.outdatedWithinBudget()
 	}
-	now := s.c.env.Now()
 	for i := len(s.replicas) - 1; i >= partitionOf(s.set); i-- {
 		pod := s.replicas[i]
 		if s.replaceable(pod) {
 			return []*corev1.Pod{pod}, nil
 		}
-		if unavailable(pod, s.set.Spec.MinReadySeconds, now) {
+		if s.unavailable(pod) {
 			return nil, nil
 		}
 	}
@@ -223,9 +225,8 @@ func (s *setSync) outdatedWithinBudget() ([]*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, minReady := s.c.env.Now(), s.set.Spec.MinReadySeconds
 	for _, pod := range s.replicas {
-		if unavailable(pod, minReady, now) {
+		if s.unavailable(pod) {
 			budget--
 		}
 	}
@@ -234,7 +235,7 @@ func (s *setSync) outdatedWithinBudget() ([]*corev1.Pod, error) {
 		pod := s.replicas[i]
 		switch {
 		case !s.replaceable(pod):
-		case burst(s.set) && unavailable(pod, minReady, now):
+		case burst(s.set) && s.unavailable(pod):
 			victims = append(victims, pod)
 		default:
 			healthy = append(healthy, pod)
@@ -311,15 +312,19 @@ func (s *setSync) expired() []*appsv1.ControllerRevision {
 	return unused[:len(unused)-int(*limit)]
 }
 
+// end plans another sync for when the next pod becomes available, as no event says that. If none is known to, it is for
+// minReadySeconds later, in case.
 func (s *setSync) end(*apiserver.Response) (sim.Action, bool) {
 	if s.err != nil {
 		return sim.Fail(s.err), true
 	}
 	minReady := s.set.Spec.MinReadySeconds
 	if minReady > 0 && s.status.ReadyReplicas != s.status.AvailableReplicas {
-		if d, ok := nextAvailability(s.pods, minReady, s.c.env.Now()); ok {
-			s.c.queue.AddAfter(key(s.key.Namespace, s.key.Name), d)
+		in := time.Duration(minReady) * time.Second
+		if at, ok := nextAvailability(s.pods, minReady, s.now); ok {
+			in = max(0, at.Sub(s.c.env.Now()))
 		}
+		s.c.queue.AddAfter(key(s.key.Namespace, s.key.Name), in)
 	}
 	return sim.Done(), true
 }

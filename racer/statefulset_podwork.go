@@ -46,16 +46,17 @@ const (
 
 type podStep uint8
 
+// The steps, with the functions of pkg/controller/statefulset that they play a part of.
 const (
-	stepDecide podStep = iota
-	stepDeleted
-	stepClaims
-	stepCreated
-	stepOwners
-	stepCheck
-	stepConform
-	stepPaused
-	stepPut
+	stepDecide  podStep = iota
+	stepDeleted         // DeleteStatefulPod
+	stepClaims          // createPersistentVolumeClaims
+	stepCreated         // CreateStatefulPod
+	stepOwners          // UpdatePodClaimForRetentionPolicy
+	stepCheck           // the second half of processReplica
+	stepConform         // UpdateStatefulPod, a try
+	stepPaused          // the same, between two tries
+	stepPut             // the same, its write
 	stepFinished
 )
 
@@ -159,7 +160,7 @@ func (w *podWork) decideCondemned() (sim.Action, bool) {
 		return w.finish(true, nil)
 	}
 	minReady := w.set().Spec.MinReadySeconds
-	healthy := runningAndReady(w.pod) && available(w.pod, minReady, w.sync.c.env.Now())
+	healthy := runningAndReady(w.pod) && available(w.pod, minReady, w.sync.now)
 	if w.ordered() && !healthy && w.pod != w.sync.firstUnavailable {
 		return w.finish(true, nil)
 	}
@@ -292,7 +293,7 @@ func (w *podWork) ownersFixed(err error) (sim.Action, bool) {
 
 // check waits for an ordered pod to be ready and available, and then looks whether it is as the set wants it.
 func (w *podWork) check(*apiserver.Response) (sim.Action, bool) {
-	if w.ordered() && unavailable(w.pod, w.set().Spec.MinReadySeconds, w.sync.c.env.Now()) {
+	if w.ordered() && w.sync.unavailable(w.pod) {
 		return w.finish(true, nil)
 	}
 	if identityMatches(w.set(), w.pod) && storageMatches(w.set(), w.pod) && w.ownersMatch() {
@@ -355,7 +356,7 @@ func newPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, revision 
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       set.Namespace,
-			Name:            set.Name + "-" + strconv.Itoa(ordinal),
+			Name:            podName(set, ordinal),
 			GenerateName:    set.Name + "-",
 			Labels:          maps.Clone(template.Labels),
 			Annotations:     maps.Clone(template.Annotations),
@@ -371,23 +372,29 @@ func newPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, revision 
 	return pod
 }
 
+func podName(set *appsv1.StatefulSet, ordinal int) string {
+	return set.Name + "-" + strconv.Itoa(ordinal)
+}
+
 func identityMatches(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
-	parent, ordinal := parseOrdinal(pod.Name)
-	return ordinal >= 0 && parent == set.Name && pod.Namespace == set.Namespace &&
+	ordinal := ordinalOf(pod)
+	return ordinal >= 0 && pod.Name == podName(set, ordinal) && pod.Namespace == set.Namespace &&
 		pod.Labels[appsv1.StatefulSetPodNameLabel] == pod.Name &&
 		pod.Labels[appsv1.PodIndexLabel] == strconv.Itoa(ordinal)
 }
 
-// withIdentity returns a copy of the pod that has the labels of its name and ordinal.
+// withIdentity returns a copy of the pod that has the name of its ordinal, and the labels of both. An adopted "web-01"
+// becomes "web-1", whose update the API server refuses.
 func withIdentity(set *appsv1.StatefulSet, pod *corev1.Pod) *corev1.Pod {
+	ordinal := ordinalOf(pod)
 	changed := *pod
-	changed.Namespace = set.Namespace
+	changed.Namespace, changed.Name = set.Namespace, podName(set, ordinal)
 	changed.Labels = maps.Clone(pod.Labels)
 	if changed.Labels == nil {
 		changed.Labels = map[string]string{}
 	}
-	changed.Labels[appsv1.StatefulSetPodNameLabel] = pod.Name
-	changed.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinalOf(pod))
+	changed.Labels[appsv1.StatefulSetPodNameLabel] = changed.Name
+	changed.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinal)
 	return &changed
 }
 

@@ -100,8 +100,13 @@ func availableIn(pod *corev1.Pod, minReadySeconds int32, now time.Time) time.Dur
 	return since.Add(time.Duration(minReadySeconds) * time.Second).Sub(now)
 }
 
+// available reports whether a pod has been ready for long enough. One that does not say since when never has.
 func available(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool {
-	return podReady(pod) && availableIn(pod, minReadySeconds, now) <= 0
+	ready := podCondition(pod, corev1.PodReady)
+	if ready == nil || ready.Status != corev1.ConditionTrue || minReadySeconds > 0 && ready.LastTransitionTime.IsZero() {
+		return false
+	}
+	return availableIn(pod, minReadySeconds, now) <= 0
 }
 
 // unavailable reports whether a pod counts against a rolling update and against ordered scaling.
@@ -166,14 +171,15 @@ func statusDiffers(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) bo
 		status.UpdateRevision != old.UpdateRevision
 }
 
-// nextAvailability returns the shortest time after which another ready pod becomes available, and false if none will.
-func nextAvailability(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (next time.Duration, found bool) {
+// nextAvailability returns when the next of the ready pods that are not available now becomes so, and false if none does.
+func nextAvailability(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (next time.Time, found bool) {
 	for _, pod := range pods {
 		if !podReady(pod) {
 			continue
 		}
-		if d := availableIn(pod, minReadySeconds, now); d > 0 && (!found || d < next) {
-			next, found = d, true
+		at := now.Add(availableIn(pod, minReadySeconds, now))
+		if at.After(now) && (!found || at.Before(next)) {
+			next, found = at, true
 		}
 	}
 	return next, found

@@ -27,6 +27,8 @@ type setSync struct {
 	// What the caches held when the sync began; immutable.
 	set      *appsv1.StatefulSet
 	selector labels.Selector
+	// now is when the sync knew its pods. All it decides about availability it decides for this instant.
+	now time.Time
 
 	orphans    []*appsv1.ControllerRevision // revisions to adopt
 	candidates []*corev1.Pod                // pods to claim or not
@@ -39,6 +41,7 @@ type setSync struct {
 	history         []*appsv1.ControllerRevision
 	current, update *appsv1.ControllerRevision
 	wanted          *appsv1.ControllerRevision // the revision being created or renumbered
+	number          int64                      // what it is renumbered to
 	collisions      int32
 	failed          int // tries of the present write that ended in a conflict
 
@@ -55,18 +58,19 @@ type setSync struct {
 
 type stage uint8
 
+// The stages, with the functions of pkg/controller/statefulset (v1.36.3) that they play.
 const (
-	stageBegin stage = iota
-	stageAdoptRevisions
-	stageClaimPods
-	stageRevisions
-	stageReplicas
-	stageCondemnedClaims
-	stageCondemned
-	stageUpdate
-	stageStatus
-	stageTruncate
-	stageEnd
+	stageBegin           stage = iota // sync, up to its first call
+	stageAdoptRevisions               // adoptOrphanRevisions
+	stageClaimPods                    // getPodsForStatefulSet
+	stageRevisions                    // getStatefulSetRevisions, and the calculations that updateStatefulSet begins with
+	stageReplicas                     // processReplica, for each ordinal of the set
+	stageCondemnedClaims              // fixPodClaim, for each pod beyond them
+	stageCondemned                    // processCondemned, for the same pods
+	stageUpdate                       // the rolling update at the end of updateStatefulSet
+	stageStatus                       // completeRollingUpdate, updateStatefulSetStatus
+	stageTruncate                     // truncateHistory
+	stageEnd                          // the end of syncStatefulSet
 )
 
 // stages are the parts of a sync, by stage.
@@ -341,6 +345,7 @@ func (s *setSync) recordRevision(resp *apiserver.Response) (sim.Action, bool) {
 }
 
 func (s *setSync) findRevision() (sim.Action, bool) {
+	s.now = s.c.env.Now()
 	s.history = s.c.listRevisions(s.set, s.selector)
 	if s.set.Status.CollisionCount != nil {
 		s.collisions = *s.set.Status.CollisionCount
@@ -349,14 +354,14 @@ func (s *setSync) findRevision() (sim.Action, bool) {
 	if err != nil {
 		return s.revisionRecorded(err)
 	}
-	number := int64(1)
+	s.number = 1
 	if len(s.history) == 0 {
-		s.wanted = newRevision(s.set, data, number, s.collisions)
+		s.wanted = newRevision(s.set, data, s.number, s.collisions)
 		return s.createRevision()
 	}
 	newest := s.history[len(s.history)-1]
-	number = newest.Revision + 1
-	s.wanted = newRevision(s.set, data, number, s.collisions)
+	s.number = newest.Revision + 1
+	s.wanted = newRevision(s.set, data, s.number, s.collisions)
 	equal := slices.DeleteFunc(slices.Clone(s.history), func(r *appsv1.ControllerRevision) bool {
 		return !sameRevision(r, s.wanted)
 	})
@@ -364,7 +369,7 @@ func (s *setSync) findRevision() (sim.Action, bool) {
 	case len(equal) > 0 && sameRevision(newest, equal[len(equal)-1]):
 		s.update = newest
 	case len(equal) > 0:
-		s.wanted = renumbered(equal[len(equal)-1], number)
+		s.wanted = equal[len(equal)-1]
 		return s.renumber()
 	case s.c.sameTemplate(s.set, newest):
 		s.update = newest
@@ -385,10 +390,18 @@ func (s *setSync) createRevision() (sim.Action, bool) {
 	return s.ask(callCreate, s.revisionTarget(wanted.Name).create(&body))
 }
 
-// renumber makes an older revision the newest: the template was rolled back to it.
+// renumber makes an older revision the newest: the template was rolled back to it. After a conflict the cache may show
+// that this was done before, by a sync whose write it did not hold yet.
 func (s *setSync) renumber() (sim.Action, bool) {
-	body := *s.wanted
-	return s.ask(callRenumber, s.revisionTarget(s.wanted.Name).update(&body))
+	if s.wanted.Revision == s.number {
+		s.update = s.wanted
+		return s.revisionRecorded(nil)
+	}
+	wanted := *s.wanted
+	wanted.Revision = s.number
+	s.wanted = &wanted
+	body := wanted
+	return s.ask(callRenumber, s.revisionTarget(wanted.Name).update(&body))
 }
 
 // renumberFailed prepares another try after a conflict, from what the cache holds at this moment.
@@ -398,15 +411,9 @@ func (s *setSync) renumberFailed(err error) (pause time.Duration, again bool) {
 	}
 	s.failed++
 	if cached, ok := s.c.revisions.Get(s.wanted.Namespace, s.wanted.Name).(*appsv1.ControllerRevision); ok {
-		s.wanted = renumbered(cached, s.wanted.Revision)
+		s.wanted = cached
 	}
 	return defaultBackoff.after(s.failed)
-}
-
-func renumbered(revision *appsv1.ControllerRevision, number int64) *appsv1.ControllerRevision {
-	changed := *revision
-	changed.Revision = number
-	return &changed
 }
 
 // revisionRecorded goes on with the pods, or on an error to the end: without revisions no status is written.

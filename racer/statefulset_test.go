@@ -547,6 +547,80 @@ func TestMinReadySeconds(t *testing.T) {
 	}
 }
 
+// TestAvailabilityAtOneInstant lets a pod become available in the middle of a sync: the status says how it was when the sync
+// began, and another sync follows at once.
+func TestAvailabilityAtOneInstant(t *testing.T) {
+	k := newKCM(t, StatefulSetControllerOptions{})
+	k.create("StatefulSet", newSet(1, parallel, minReady(10)))
+	k.settle()
+	k.bind("web-0")
+	k.ready("web-0")
+	k.patch("StatefulSet", "web", `{"spec":{"replicas":2}}`)
+	var statuses []string
+	k.after = func(_ string, r *apiserver.Request) {
+		if r.Verb == schedule.Create && r.Kind.Kind == "Pod" {
+			k.now = k.now.Add(11 * time.Second)
+		}
+		if r.Subresource == "status" {
+			s := r.Object.(*appsv1.StatefulSet).Status
+			statuses = append(statuses, fmt.Sprintf("ready=%d available=%d", s.ReadyReplicas, s.AvailableReplicas))
+		}
+	}
+	created := k.now
+	k.run(60)
+	if len(statuses) < 2 || statuses[0] != "ready=1 available=0" || statuses[len(statuses)-1] != "ready=1 available=1" {
+		t.Errorf("statuses %v, want none available at first and one at last", statuses)
+	}
+	if took := k.now.Sub(created); took > 12*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestNextAvailability(t *testing.T) {
+	now := time.Date(2099, 1, 1, 0, 0, 10, 0, time.UTC)
+	readySince := func(since time.Time) *corev1.Pod {
+		pod := newTestPod("web-0")
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(since)}}
+		return pod
+	}
+	pods := []*corev1.Pod{
+		newTestPod("web-1"), readySince(time.Time{}), readySince(now.Add(-10 * time.Second)),
+		readySince(now.Add(-2 * time.Second)), readySince(now.Add(-3 * time.Second)), readySince(now),
+	}
+	if at, ok := nextAvailability(pods, 10, now); !ok || at.Sub(now) != 7*time.Second {
+		t.Errorf("the next pod becomes available in %v (%t), want 7s", at.Sub(now), ok)
+	}
+	if at, ok := nextAvailability(pods[:3], 10, now); ok {
+		t.Errorf("a pod becomes available at %v, want none", at)
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	now := time.Date(2099, 1, 1, 0, 0, 10, 0, time.UTC)
+	tests := []struct {
+		status   corev1.ConditionStatus
+		since    time.Time
+		minReady int32
+		want     bool
+	}{
+		{corev1.ConditionTrue, now.Add(-10 * time.Second), 10, true},
+		{corev1.ConditionTrue, now.Add(-9 * time.Second), 10, false},
+		{corev1.ConditionFalse, now.Add(-time.Hour), 10, false},
+		{corev1.ConditionFalse, time.Time{}, 0, false},
+		{corev1.ConditionTrue, time.Time{}, 0, true},
+		{corev1.ConditionTrue, time.Time{}, 10, false}, // it has no lastTransitionTime to count from
+	}
+	for _, test := range tests {
+		pod := newTestPod("web-0")
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: test.status, LastTransitionTime: metav1.NewTime(test.since)}}
+		if got := available(pod, test.minReady, now); got != test.want {
+			t.Errorf("Ready=%s since %v, minReadySeconds %d: available %t", test.status, test.since, test.minReady, got)
+		}
+	}
+}
+
 func TestTruncateHistory(t *testing.T) {
 	k := newKCM(t, StatefulSetControllerOptions{})
 	k.up(newSet(1, func(set *appsv1.StatefulSet) { set.Spec.RevisionHistoryLimit = new(int32(1)) }))
@@ -645,6 +719,28 @@ func TestRevisionRenumberConflict(t *testing.T) {
 	}
 }
 
+// TestRevisionRenumberedBefore has a second sync renumber a revision again, as its cache lacks the first sync's write. When
+// the cache shows it after the conflict, there is nothing left to write.
+func TestRevisionRenumberedBefore(t *testing.T) {
+	k := newKCM(t, StatefulSetControllerOptions{})
+	k.up(newSet(0))
+	k.patch("StatefulSet", "web", `{"spec":{"template":{"metadata":{"annotations":{"v":"2"}}}}}`)
+	k.settle()
+	k.writes("kcm")
+	k.env.hold("ControllerRevision", true)
+	k.after = func(_ string, r *apiserver.Request) {
+		if r.Kind.Kind == "StatefulSet" && r.Subresource == "status" {
+			k.after = func(_ string, r *apiserver.Request) { k.env.hold("ControllerRevision", r.Verb != schedule.Update) }
+		}
+	}
+	k.patch("StatefulSet", "web", `{"spec":{"template":{"metadata":{"annotations":null}}}}`)
+	k.expect(
+		"Update ControllerRevision rev",
+		"Update StatefulSet/status web {gen=3 repl=0 ready=0 cur=0 upd=0 c=u}",
+		"Update ControllerRevision rev -> 409",
+		"Update ControllerRevision rev -> 409") // the cache has it only now
+}
+
 func TestAdoption(t *testing.T) {
 	k := newKCM(t, StatefulSetControllerOptions{})
 	orphan := &corev1.Pod{
@@ -689,6 +785,27 @@ func TestIdentityIsRestored(t *testing.T) {
 	k.expect("Update Pod web-0")
 	if got := k.pod("web-0").Labels[appsv1.PodIndexLabel]; got != "0" {
 		t.Errorf("pod index %s", got)
+	}
+}
+
+// TestIdentityIncludesName adopts a pod whose name is not the one its ordinal has: the controller tries to rename it.
+func TestIdentityIncludesName(t *testing.T) {
+	k := newKCM(t, StatefulSetControllerOptions{})
+	orphan := newTestPod("web-01")
+	orphan.Labels = map[string]string{
+		"app": "web", appsv1.StatefulSetPodNameLabel: "web-01", appsv1.PodIndexLabel: "1"}
+	k.create("Pod", orphan)
+	k.create("StatefulSet", newSet(2, parallel))
+	k.run(200)
+	want := []string{"Patch Pod web-01", "Create ControllerRevision", "Create Pod web-0", "Update Pod web-1 -> 404"}
+	got := k.writes("kcm")
+	for _, call := range got {
+		if len(want) > 0 && strings.HasPrefix(call, want[0]) {
+			want = want[1:]
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no %q in the writes:\n%s", want[0], strings.Join(got, "\n"))
 	}
 }
 

@@ -3,7 +3,8 @@
 // "clickhouse/patch-ab"), and as 0.27.1 shipped it ("clickhouse/v0.27.1").
 //
 // They make the API calls of the original one by one, in its order and with its handling of every error, and write its
-// log lines. What does not touch the API is left out, and so is what it does for data, users, keepers and monitoring.
+// log lines. What does not touch the API is left out, and so is what it does for data, users, keepers and monitoring, and
+// the forced software restart before step 2, which may scale a host to 0; recreate.yaml starts from where that leaves one.
 // One pass over a ClickHouseInstallation (CHI) is:
 //
 //	1  GET chi, PUT chi/status        InProgress; what this GET returned is what the pass works on

@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,9 @@ func newWorld(t *testing.T, file, reconciler string) *sim.World {
 	t.Helper()
 	registry := &scenarios.Registry{}
 	Register(registry)
+	for _, bug := range planted {
+		bug.register(registry)
+	}
 	scenario, err := scenarios.Load(file, scenarios.Options{Registry: registry})
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +124,56 @@ func TestRace(t *testing.T) {
 				text := operatorLog(h)
 				if found := containsInOrder(text, cascade); found != (want != nil) {
 					t.Errorf("the cascade is in the log: %t, want %t:\n%s", found, want != nil, text)
+				}
+			})
+		}
+	}
+}
+
+// planted are mistakes that no order is needed for, each in the place of deleteSet.
+var planted = []variant{
+	{name: "planted/left-at-zero", deleteSet: func(h *hostPass, ctx context.Context) error {
+		set, err := h.get(ctx)
+		if err != nil {
+			return err
+		}
+		return h.scaleToZero(ctx, set)
+	}},
+	{name: "planted/renamed", deleteSet: func(h *hostPass, ctx context.Context) error {
+		err := h.pollDelete(ctx)
+		h.desired.Name = "chi-a-0-1"
+		return err
+	}},
+	{name: "planted/one-too-many", deleteSet: func(h *hostPass, ctx context.Context) error {
+		err := h.pollDelete(ctx)
+		*h.desired.Spec.Replicas = 2
+		return err
+	}},
+	{name: "planted/gives-up", deleteErrorEndsRecreate: true, deleteSet: func(*hostPass, context.Context) error {
+		return errAbort
+	}},
+}
+
+// TestPlantedBugs checks in every scenario that each property can be broken, and that none just repeats another.
+func TestPlantedBugs(t *testing.T) {
+	tests := map[string][]string{
+		"planted/left-at-zero": {"completed-means-scaled-up", "completed-means-replaced", "host-comes-back"},
+		"planted/renamed":      {"completed-means-scaled-up", "host-comes-back", "recreate-path-was-reached"},
+		"planted/one-too-many": {"host-comes-back"},
+		"planted/gives-up":     {"recreate-path-was-reached"},
+	}
+	for _, file := range scenarioFiles {
+		for _, bug := range planted {
+			t.Run(file+"/"+bug.name, func(t *testing.T) {
+				h := run(t, newWorld(t, file, bug.name), sim.Plan{})
+				var failed []string
+				for _, verdict := range h.Verdicts {
+					if verdict.Status != property.Held {
+						failed = append(failed, verdict.Property.Name)
+					}
+				}
+				if diff := cmp.Diff(tests[bug.name], failed); diff != "" {
+					t.Errorf("properties that do not hold (-want +got):\n%s", diff)
 				}
 			})
 		}

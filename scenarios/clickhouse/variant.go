@@ -56,14 +56,18 @@ var variants = []variant{
 // Register adds the variants to a registry.
 func Register(r *scenarios.Registry) {
 	for _, v := range variants {
-		r.Add(v.name, scenarios.Reconciler{
-			Doc:         v.doc,
-			AddToScheme: AddToScheme,
-			Program: func(o scenarios.ProgramOptions) sim.Program {
-				return simclient.Reconcilers(o.Scheme, v.controller(o.LiveReads(true)))
-			},
-		})
+		v.register(r)
 	}
+}
+
+func (v variant) register(r *scenarios.Registry) {
+	r.Add(v.name, scenarios.Reconciler{
+		Doc:         v.doc,
+		AddToScheme: AddToScheme,
+		Program: func(o scenarios.ProgramOptions) sim.Program {
+			return simclient.Reconcilers(o.Scheme, v.controller(o.LiveReads(true)))
+		},
+	})
 }
 
 // controller plugs the variant in under the queue rules of the original: only events of CHIs count, and of these the ADD
