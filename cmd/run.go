@@ -66,7 +66,8 @@ Exit codes, in order of precedence over several files:
 		"run `CONTROLLER=RECONCILER` instead of what the scenario says; may be repeated")
 	flags.Int64Var(&f.seed, "seed", 1, "seed of the first random walk; the others count on from it")
 	flags.IntVar(&f.runs, "runs", explore.DefaultRuns, "number of random walks after the sweep")
-	flags.DurationVar(&f.budget, "for", 0, "go on with random walks until so much real `TIME` has passed, such as 30s, instead of --runs")
+	flags.DurationVar(&f.budget, "for", 0, "end after so much real `TIME`, such as 30s: random walks fill it, instead of --runs; "+
+		"the sweep is cut short if it takes longer")
 	flags.StringVar(&f.out, "out", "",
 		"also write each finding to a file in `DIR`, as soon as it is found (default: write no files)")
 	return c

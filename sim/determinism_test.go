@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"reflect"
 	"runtime"
@@ -49,7 +50,9 @@ func TestDeterminism(t *testing.T) {
 		}
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	for name, config := range map[string]*sim.Config{"writers": writers(), "fan-out": fanOut(), "sleepers": sleepers()} {
+	for name, config := range map[string]*sim.Config{
+		"writers": writers(), "fan-out": fanOut(), "alike": alike(), "sleepers": sleepers(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			world, err := sim.NewWorld(config)
 			if err != nil {
@@ -136,6 +139,41 @@ func fanOut() *sim.Config {
 				{At: 10 * time.Millisecond, Delete: &racer.UserDelete{Kind: "ConfigMap", Namespace: "default", Name: "a"}}}})
 		}},
 	}
+	return config
+}
+
+// alike is an operator whose passes start goroutines that read the same, from the server with a context that may end before
+// the answer comes, and from a cache, before each does something of its own with it.
+func alike() *sim.Config {
+	config := newConfig(nil, configMap("a"), configMap("b"), configMap("c"))
+	config.Processes[0].Program = client.Reconcilers(testScheme, client.Reconciler{
+		For: &corev1.ConfigMap{},
+		New: func(deps sim.Deps) (reconcile.Reconciler, error) {
+			return reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+				short, cancel := context.WithTimeout(ctx, 3*time.Millisecond)
+				defer cancel()
+				part := func(name string) error {
+					if err := deps.Live.Get(short, request.NamespacedName, &corev1.ConfigMap{}); err != nil {
+						name += "-late"
+					}
+					all := &corev1.ConfigMapList{}
+					if err := deps.Client.List(ctx, all); err != nil {
+						return err
+					}
+					child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name + name}}
+					for _, cm := range all.Items {
+						child.Type += corev1.SecretType(cm.Name)
+					}
+					return ctrlclient.IgnoreAlreadyExists(deps.Live.Create(ctx, child))
+				}
+				errs := make(chan error)
+				for i := range 3 {
+					go func() { errs <- part(strconv.Itoa(i)) }()
+				}
+				return ctrl.Result{}, errors.Join(<-errs, <-errs, <-errs)
+			}), nil
+		},
+	})
 	return config
 }
 

@@ -19,7 +19,8 @@
 // span of virtual time plus a nanosecond, so that no two such timers, set in different steps, fire at the same instant.
 //
 // What is outside our control, and makes an operator nondeterministic: map order, math/rand and crypto/rand, select over
-// several ready channels, and goroutines that share memory between two calls. It shows as two executions of one plan that
+// several ready channels, and goroutines that share memory between two calls,
+// or that one pass starts side by side to write the very same thing. It shows as two executions of one plan that
 // differ.
 //
 // # The default order

@@ -64,6 +64,7 @@ type engine struct {
 	advanced      bool    // the clock has moved by itself since the last collect
 	enabled       []stepper
 	holds         []*hold
+	permuted      permutation   // the latest
 	undisturbed   time.Duration // when the last of script, holds and delays is over, as far as is known
 	settling      bool          // this run finds the settled state
 	scripted      bool          // the script has begun
@@ -159,8 +160,17 @@ func (e *engine) now() time.Time { return e.start.Add(e.clock) }
 // none ever sees it behind. A timer of user code within that span fires in the course of it, and not before.
 func (e *engine) pay() {
 	if owed := e.clock - time.Since(e.start); owed > 0 {
+		e.fence()
 		time.Sleep(owed)
+		e.fence()
 	}
+}
+
+// fence orders what the engine has done before what goroutines do that take mu later, and what such have done before what
+// the engine does next: virtual time keeps them apart, but in Go's memory model it orders nothing.
+func (e *engine) fence() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 }
 
 // advance lets the clock go on until a goroutine parks or the deadline is reached.

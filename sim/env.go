@@ -159,6 +159,7 @@ type queueSource interface {
 type Queue[K comparable] struct {
 	process    *process
 	controller string
+	waiting    *thread // stands for workers that wait for a key
 	limiter    workqueue.TypedRateLimiter[K]
 	keyOf      func(K) string
 	inner      *workQueue[K]
@@ -183,6 +184,7 @@ func NewQueue[K comparable](
 	e := env.process.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	q.waiting = e.newThread(env.process.name, controller, "")
 	e.queues = append(e.queues, q)
 	return q
 }
@@ -234,7 +236,7 @@ func (q *Queue[K]) Len() int {
 // Get waits until the engine hands out a key. It returns false when the queue is shut down.
 func (q *Queue[K]) Get() (key K, priority int, ok bool) {
 	p := q.process
-	o := &op{thread: p.waiting, event: schedule.Event{Verb: schedule.Dequeue}}
+	o := &op{thread: q.waiting, event: schedule.Event{Verb: schedule.Dequeue}}
 	o.ready = func() bool {
 		item := q.inner.next()
 		if item == nil {

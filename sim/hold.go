@@ -13,6 +13,7 @@ type hold struct {
 	constraint schedule.Constraint
 	base       schedule.Event // the held event without its occurrence
 	holding    bool           // the event has come up and is being held
+	since      time.Duration  // when it came up
 	deadline   time.Duration  // when a hold that has begun ends
 	happened   bool           // what it waits for has happened
 	over       bool           // the event was let go, or took place
@@ -37,7 +38,7 @@ func (e *engine) held(s stepper) bool {
 			continue
 		}
 		if !h.holding {
-			h.holding, h.deadline = true, e.clock+e.config.Limits.HoldBound()
+			h.holding, h.since, h.deadline = true, e.clock, e.clock+e.config.Limits.HoldBound()
 		}
 		if e.clock < h.deadline {
 			return true
@@ -64,13 +65,16 @@ func (e *engine) happened(event schedule.Event) {
 	for _, h := range e.holds {
 		switch event {
 		case h.constraint.Waits:
-			h.happened = true
-			h.matched = h.matched || !h.over
-			if h.holding {
+			if h.inForce(e.clock) {
 				e.disturbed(e.clock)
 			}
+			h.happened = true
+			h.matched = h.matched || !h.over
 		case h.constraint.Event:
 			h.over, h.occurred = true, true
+			if h.holding {
+				e.history.Records[e.last].Held = e.clock - h.since
+			}
 		}
 	}
 }
@@ -81,13 +85,18 @@ func (e *engine) disturbed(until time.Duration) {
 	e.monitor.Settled(e.undisturbed)
 }
 
-// holdDeadline returns when the next hold that is in force ends, and false if none is. A hold whose step has gone away, as a
-// call does whose context ends, is in force until its deadline.
+// inForce reports whether the hold may still keep its step back. One whose step has gone away, as a call does whose context
+// ends, is in force until its deadline.
+func (h *hold) inForce(now time.Duration) bool {
+	return h.holding && !h.happened && !h.over && now < h.deadline
+}
+
+// holdDeadline returns when the next hold that is in force ends, and false if none is.
 func (e *engine) holdDeadline() (time.Duration, bool) {
 	var first time.Duration
 	found := false
 	for _, h := range e.holds {
-		if h.holding && !h.happened && !h.over && e.clock < h.deadline && (!found || h.deadline < first) {
+		if h.inForce(e.clock) && (!found || h.deadline < first) {
 			first, found = h.deadline, true
 		}
 	}

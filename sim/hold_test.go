@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/client"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -117,5 +119,65 @@ func TestHeldForTheBound(t *testing.T) {
 	at := func(h *history.History) time.Duration { return firstWrite(h).At }
 	if late := at(h) - at(standard); late < 7*time.Second || late > 7*time.Second+10*time.Millisecond {
 		t.Errorf("the held step is %s late, want 7s", late)
+	}
+}
+
+// alarm is a racer that sets a timer.
+type alarm struct{}
+
+func (alarm) Start(env sim.RacerEnv) { env.After("alarm", time.Second, func() { env.Log("rings") }) }
+
+// TestHeldTimer checks that a timer can be held, and fires when its hold ends.
+func TestHeldTimer(t *testing.T) {
+	config := newConfig(nil)
+	config.Limits.Hold = 7 * time.Second
+	config.Processes = nil
+	config.Racers = []sim.RacerConfig{{Name: "clock", New: func() sim.Racer { return alarm{} }}}
+	event := schedule.Event{Actor: "clock", Verb: schedule.Timer, Name: "alarm", Occurrence: 1}
+	h := run(t, config, sim.Plan{Constraints: []schedule.Constraint{{Event: event, Waits: schedule.Event{Actor: "nobody"}}}})
+	if len(h.Logs) != 1 || h.Logs[0].At < 8*time.Second || h.Logs[0].At > 8*time.Second+10*time.Millisecond {
+		t.Errorf("the log is %+v, want that the alarm rings after 8s", h.Logs)
+	}
+}
+
+// TestHeldDequeue checks that what a queue hands out goes by the name of its controller, also for constraints.
+func TestHeldDequeue(t *testing.T) {
+	config := newConfig(nil, configMap("a"), &corev1.Secret{ObjectMeta: configMap("a").ObjectMeta})
+	idle := func(sim.Deps) (reconcile.Reconciler, error) {
+		return reconcile.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, nil }), nil
+	}
+	config.Processes[0].Program = client.Reconcilers(testScheme,
+		client.Reconciler{For: &corev1.ConfigMap{}, New: idle}, client.Reconciler{For: &corev1.Secret{}, New: idle})
+	var first, second schedule.Event
+	for _, r := range run(t, config, sim.Plan{}).Records {
+		if r.Event.Verb == schedule.Dequeue {
+			first, second = second, r.Event
+		}
+	}
+	if first.Controller == "" || first.Controller == second.Controller {
+		t.Fatalf("keys are handed out as %q and %q, want two controllers", first, second)
+	}
+	h := run(t, config, sim.Plan{Constraints: []schedule.Constraint{{Event: first, Waits: second}}})
+	if !h.Constraints[0].Held || !h.Constraints[0].Matched {
+		t.Errorf("the constraint came to %+v, want held and matched", h.Constraints[0])
+	}
+}
+
+// TestHoldThatIsOver checks that a hold which ended by its bound disturbs nothing when the event it was for comes at last.
+func TestHoldThatIsOver(t *testing.T) {
+	kinds := apiserver.NewKinds(apiserver.V136)
+	labelled := property.Definition{Name: "labelled", Type: property.Eventually, Within: 10 * time.Second,
+		Rule: `cm.metadata.?labels["n"].orValue("") != ""`}
+	set, errs := property.Compile(coreKinds{kinds}, written.variables, []property.Definition{labelled})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	config, update, patch := heldUpdate()
+	config.Kinds, config.Properties, config.Limits.Hold = kinds, set, 7*time.Second
+	config.Racers[0].WithScript = false
+	patch.Occurrence = 1
+	h := run(t, config, sim.Plan{Constraints: []schedule.Constraint{{Event: update, Waits: patch}}})
+	if v := h.Verdicts[0]; v.Status != property.Broken || v.At < time.Minute {
+		t.Errorf("%s is %s at %s, %s; want it broken, as its span begins when the hold ends", v.Property.Name, v.Status, v.At, v.Note)
 	}
 }

@@ -199,7 +199,8 @@ func (env *Env) Informer(ctx context.Context, kind *apiserver.Kind, representati
 	return informer, nil
 }
 
-// View returns what the informer has been told so far. It may be read only within [Env.Read].
+// View returns what the informer has been told so far. Programs read it with [Env.CachedGet] and
+// [Env.CachedList].
 func (i *Informer) View() *cache.View { return i.inner.view }
 
 // Registration is an event handler of a program.

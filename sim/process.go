@@ -26,7 +26,6 @@ type process struct {
 	dead        bool // guarded by engine.mu; calls of a dead process never return
 
 	main    *thread
-	waiting *thread // stands for workers that wait for a key
 	threads map[passKey]*thread
 	// sole is the name of the one controller that the process started with, if it is one: it adds nothing to the names of
 	// events.
@@ -246,7 +245,10 @@ func (e *engine) collect() {
 	if len(arrived) > 1 {
 		slices.SortStableFunc(arrived, compareOps)
 	}
-	for _, o := range arrived {
+	for i, o := range arrived {
+		if o.granted { // its context ended after the grant, while its answer was on the way
+			continue
+		}
 		e.sequence++
 		o.since = e.sequence
 		if o.cancelled {
@@ -258,7 +260,11 @@ func (e *engine) collect() {
 		if o.thread != e.running || e.advanced {
 			o.thread.burst++
 		}
-		if o.call != nil {
+		switch {
+		case o.call == nil:
+		case i > 0 && compareOps(arrived[i-1], o) == 0: // a delay for one of those that are alike would be for any of them
+			o.notBefore = arrived[i-1].notBefore
+		default:
 			o.notBefore = e.delay(o.event)
 		}
 		e.ops = append(e.ops, o)
@@ -292,15 +298,16 @@ func (e *engine) grant(o *op) {
 }
 
 // unpark takes the op out of the parked ones, together with those that nothing tells from it: goroutines that an operator
-// fanned out, all about to read the same thing. Which of them comes first is not for us to say, so they go on together,
-// and what they do next is put in order by name.
+// fanned out, all about to read the same thing, or with calls of one context that ended. Which of them comes first is not
+// for us to say, so they go on together, and what they do next is put in order by name.
 func (e *engine) unpark(o *op) []*op {
 	granted := []*op{o}
+	alike := o.event.Verb.IsRead() || o.event.Verb == schedule.Wake
 	e.ops = slices.DeleteFunc(e.ops, func(other *op) bool {
 		if other == o {
 			return true
 		}
-		tied := other.thread == o.thread && other.event == o.event && o.event.Verb.IsRead() && other.enabled()
+		tied := alike && other.thread == o.thread && other.event == o.event && other.enabled()
 		if tied {
 			granted = append(granted, other)
 		}

@@ -229,9 +229,10 @@ func (e *engine) appendCall(
 	e.append(t, record)
 }
 
-// readsFrom finds the answer that gave an actor the revision its write carries: the latest one that did.
+// readsFrom finds the answer that gave an actor the revision its write carries: the latest one that did. None can have come
+// before the commit that made the revision.
 func (e *engine) readsFrom(event schedule.Event, kind *apiserver.Kind, carried int64) int {
-	for i := len(e.history.Records) - 1; i >= 0; i-- {
+	for i := len(e.history.Records) - 1; i >= e.commits[carried]; i-- {
 		r := &e.history.Records[i]
 		if r.Event.Actor != event.Actor || r.Event.Kind != event.Kind {
 			continue

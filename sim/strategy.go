@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -41,13 +42,7 @@ type Choice struct {
 // pick asks the strategy.
 func (e *engine) pick() stepper {
 	slices.SortStableFunc(e.enabled, func(a, b stepper) int {
-		if d := e.rank(a) - e.rank(b); d != 0 {
-			return d
-		}
-		if a.order() < b.order() {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(e.rank(a), e.rank(b)), cmp.Compare(a.order(), b.order()))
 	})
 	choices := make([]Choice, len(e.enabled))
 	for i, s := range e.enabled {
@@ -61,13 +56,29 @@ func permuted[T any](e *engine, event schedule.Event, items []T) []T {
 	if e.plan.Strategy == nil || !e.scripted || len(items) < 2 {
 		return items
 	}
-	permutation := e.plan.Strategy.Permute(event, len(items))
-	if permutation == nil {
+	order := e.permutation(event, len(items))
+	if order == nil {
 		return items
 	}
 	shuffled := make([]T, len(items))
-	for i, from := range permutation {
+	for i, from := range order {
 		shuffled[i] = items[from]
 	}
 	return shuffled
+}
+
+// permutation is the order that the strategy wanted for n items in some step.
+type permutation struct {
+	step  int
+	event schedule.Event
+	n     int
+	order []int
+}
+
+// permutation asks the strategy for an order, once for all who read the same in one step: which of them is first is chance.
+func (e *engine) permutation(event schedule.Event, n int) []int {
+	if last := &e.permuted; last.step != e.steps || last.event != event || last.n != n {
+		*last = permutation{e.steps, event, n, e.plan.Strategy.Permute(event, n)}
+	}
+	return e.permuted.order
 }

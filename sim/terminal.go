@@ -99,16 +99,14 @@ func (e *engine) terminal() {
 func (e *engine) pendingDeadline(target *time.Duration) bool {
 	pending := false
 	due := func(at time.Duration, decisive bool) {
-		if at > e.clock {
-			*target = min(*target, at)
-		}
-		if decisive {
-			pending = true
-			*target = min(*target, max(at, e.clock+tick))
-		}
+		*target = min(*target, at)
+		pending = pending || decisive
 	}
-	if len(e.timers) > 0 {
-		due(e.timers[0].at, true)
+	for _, t := range e.timers {
+		if t.at > e.clock { // one that is due is held, and comes up again when its hold ends
+			due(t.at, true)
+			break
+		}
 	}
 	if at, ok := e.holdDeadline(); ok {
 		due(at, true)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +100,28 @@ func TestCallWhoseContextEnds(t *testing.T) {
 	}
 }
 
+// TestContextEndsBeforeTheAnswer checks that a call whose context ends while its answer is on the way fails with the context's
+// error, though it took place, and leaves no step behind.
+func TestContextEndsBeforeTheAnswer(t *testing.T) {
+	var failure error
+	config := newConfig(func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
+		if cm.Data != nil {
+			return ctrl.Result{}, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, requestCost/2)
+		defer cancel()
+		failure = set(ctx, c, cm, "x")
+		return ctrl.Result{}, nil
+	}, configMap("a"))
+	h := run(t, config, sim.Plan{})
+	if !errors.Is(failure, context.DeadlineExceeded) || value(h) != "x" {
+		t.Errorf("the call ended with %v, and the value is %q; want the context's error, and a call that took place", failure, value(h))
+	}
+	if slices.ContainsFunc(h.Records, func(r history.Record) bool { return r.Event.Verb == schedule.Wake }) {
+		t.Error("a step released a call that had returned")
+	}
+}
+
 // TestInstantsAreUnique checks that no two steps share an instant, whatever they are: timers set in different steps then do
 // not either.
 func TestInstantsAreUnique(t *testing.T) {
@@ -124,11 +147,14 @@ func TestInstantsAreUnique(t *testing.T) {
 // TestTimersOfTwoProcesses checks that sleeps of equal length end in the order in which they began, every time.
 func TestTimersOfTwoProcesses(t *testing.T) {
 	for range 20 {
+		var mu sync.Mutex
 		var order []string
 		var ended []time.Time
 		program := func(name string) sim.Program {
 			return program(func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {
 				time.Sleep(time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
 				order, ended = append(order, name), append(ended, time.Now())
 				return ctrl.Result{}, nil
 			})

@@ -195,14 +195,13 @@ func (e *engine) begin() {
 func (e *engine) launch(config *Process, incarnation int) {
 	p := &process{
 		engine: e, name: config.Name, incarnation: incarnation, program: config.Program,
-		main: e.newThread(config.Name, "", ""), waiting: e.newThread(config.Name, "", ""),
-		threads: map[passKey]*thread{},
+		main: e.newThread(config.Name, "", ""), threads: map[passKey]*thread{},
 	}
 	e.processes = append(e.processes, p)
 	p.start()
 }
 
-// beginScript starts the racers that tell the story. From here on constraints and strategies apply.
+// beginScript starts the racers that tell the story. From here on strategies apply.
 func (e *engine) beginScript() {
 	e.scripted = true
 	e.history.ScriptBegins = len(e.history.Records)

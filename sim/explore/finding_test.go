@@ -82,6 +82,23 @@ func TestFound(t *testing.T) {
 	}
 }
 
+// TestBudget checks that the sweep ends with the budget of real time, which needs a clock, and says that it is not complete.
+func TestBudget(t *testing.T) {
+	c := sweepCanaries[0]
+	var now time.Time
+	result := explored(t, c.config(t, c.buggy), explore.Options{For: 5 * time.Second,
+		Clock:    func() time.Time { return now },
+		Progress: func(explore.Progress) { now = now.Add(time.Second) },
+	})
+	sweep := result.Strategies[1]
+	if sweep.Name != explore.Sweep || sweep.Executions != 1 || sweep.Complete {
+		t.Errorf("after four executions of the default order, which took four of five seconds, the sweep is %+v", sweep)
+	}
+	if _, err := explore.Run(t.Context(), c.config(t, c.buggy), explore.Options{For: time.Second}); err == nil {
+		t.Error("a budget of time without a clock is accepted")
+	}
+}
+
 // TestNondeterminism checks that an operator whose runs differ is named as such, with the first step that does.
 func TestNondeterminism(t *testing.T) {
 	starts := 0

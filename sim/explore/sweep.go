@@ -23,6 +23,9 @@ func (x *explorer) sweep(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if x.spent() {
+			return nil
+		}
 		if vain.has(c.Constraint) {
 			account.Unmatched++
 			planned--

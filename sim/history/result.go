@@ -72,10 +72,11 @@ type Coverage struct {
 	Inconclusive int
 	// Properties, in the scenario's order, over all executions.
 	Properties []PropertyCoverage
-	// Requests counts the requests by actor, verb and kind; NeverRaced are the operator's writes which no execution ever
-	// saw overtaken by a conflicting write of another actor since the read they rest on.
+	// NeverRaced are the operator's writes which no execution ever saw overtaken by a conflicting write of another actor
+	// since the read they rest on.
 	NeverRaced []string
-	Gaps       []string
+	// Gaps are the things that some execution touched and that are not modelled, sorted.
+	Gaps []string
 	// Problems are those of the runs that came up in every execution: the scenario does not do what it was written for.
 	Problems []string
 	// Notes are further limits of what was modelled, in sentences.

@@ -64,7 +64,7 @@ func (v Verb) IsRequest() bool { return v == Get || v == List || v == Watch || v
 type Event struct {
 	Actor       string // the process or racer, as the scenario names it
 	Incarnation int    // which start of that process, from 1
-	Controller  string // the controller within the process; empty where it has only one, and for racers
+	Controller  string // the controller within the process, or the queue of a racer; empty where there is only one
 	Key         string // the reconcile key, "namespace/name"; empty outside a reconcile
 	Verb        Verb
 	Kind        string // "StatefulSet"; group-qualified ("Widget.example.com") only where two groups share the name
