@@ -61,8 +61,7 @@ func readError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("no such file")
 	}
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err
 	}
 	return fmt.Errorf("cannot be read: %w", err)

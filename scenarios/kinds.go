@@ -70,8 +70,7 @@ func (o fileObject) problems(err error, prefix string) []Diagnostic {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		for _, err := range joined.Unwrap() {
-			var fieldError *field.Error
-			if errors.As(err, &fieldError) {
+			if fieldError, ok := errors.AsType[*field.Error](err); ok {
 				fieldError.Field = strings.TrimPrefix(strings.TrimPrefix(fieldError.Field, prefix), ".")
 				errs = append(errs, fieldError)
 			}

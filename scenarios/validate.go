@@ -186,6 +186,7 @@ func (v *validator) racer(r Racer, path *field.Path) {
 		v.kubelet(r.Kubelet, path.Child("kubelet"))
 	case RacerAnnotator:
 		v.annotator(r.Annotator, path.Child("annotator"))
+	default: // nothing to set
 	}
 }
 
