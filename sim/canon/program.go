@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -97,6 +98,7 @@ func (c *compiler) compile(t reflect.Type) *program {
 
 // slot is a place in memory to be compiled: a field with what its tag says.
 type slot struct {
+	path      string // from the program's type, in the names that JSON has; the same when a library adds fields
 	typ       reflect.Type
 	offset    uintptr
 	omitEmpty bool
@@ -149,7 +151,7 @@ func (c *compiler) emit(p *program, s slot) {
 			panic(fmt.Sprintf("canon: %v cannot be encoded in JSON", s.typ))
 		}
 	}
-	in.tag = avalanche(uint64(len(p.compared)) + 1)
+	in.tag = avalanche(hashString(s.path) + 1)
 	p.compared = append(p.compared, in)
 	if !s.unhashed {
 		p.hashed = append(p.hashed, in)
@@ -180,7 +182,11 @@ func (c *compiler) fields(p *program, s slot) {
 			continue
 		}
 		volatile := name == "resourceVersion" || name == "managedFields"
-		sub := slot{typ: f.Type, offset: s.offset + f.Offset, unhashed: s.unhashed || volatile}
+		path := s.path // of an embedded struct, whose fields are those of the one that holds it
+		if name != "" || !f.Anonymous {
+			path += "." + cmp.Or(name, f.Name)
+		}
+		sub := slot{path: path, typ: f.Type, offset: s.offset + f.Offset, unhashed: s.unhashed || volatile}
 		for option := range strings.SplitSeq(options, ",") {
 			sub.omitEmpty = sub.omitEmpty || option == "omitempty"
 			sub.omitZero = sub.omitZero || option == "omitzero"
