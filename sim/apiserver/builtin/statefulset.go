@@ -21,20 +21,28 @@ import (
 func ValidateStatefulSet(set, old *appsv1.StatefulSet, version string) field.ErrorList {
 	root := field.NewPath("spec")
 	if old == nil {
-		return append(validateSetSpec(&set.Spec, root), validateSetParts(&set.Spec, root)...)
+		errs := append(validateSetSpec(&set.Spec, root), validateSetSelector(&set.Spec, root)...)
+		return append(errs, validateSetParts(&set.Spec, root)...)
 	}
 	if canon.Equal(&set.Spec, &old.Spec) {
 		return nil
 	}
 	errs := validateSetSpec(&set.Spec, root)
+	// What is as it was is as valid as it was, and most updates leave the template alone.
+	sameTemplate := canon.Equal(&set.Spec.Template, &old.Spec.Template)
+	if !sameTemplate || !canon.Equal(set.Spec.Selector, old.Spec.Selector) {
+		errs = append(errs, validateSetSelector(&set.Spec, root)...)
+	}
+	sameParts := sameTemplate && set.Spec.ServiceName == old.Spec.ServiceName &&
+		canon.Equal(&set.Spec.VolumeClaimTemplates, &old.Spec.VolumeClaimTemplates)
 	// These checks are younger than the kind: an object that fails them may stay as it is.
-	if len(validateSetParts(&old.Spec, root)) == 0 {
+	if !sameParts && len(validateSetParts(&old.Spec, root)) == 0 {
 		errs = append(errs, validateSetParts(&set.Spec, root)...)
 	}
 	return append(errs, validateSetUpdate(&set.Spec, &old.Spec, root, version)...)
 }
 
-// validateSetSpec is ValidateStatefulSetSpec without the pod and the claims.
+// validateSetSpec is ValidateStatefulSetSpec without the selector, the pod and the claims.
 func validateSetSpec(spec *appsv1.StatefulSetSpec, root *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch spec.PodManagementPolicy {
@@ -58,7 +66,6 @@ func validateSetSpec(spec *appsv1.StatefulSetSpec, root *field.Path) field.Error
 		errs = append(errs, notNegative(&spec.Ordinals.Start, root.Child("ordinals.start"))...)
 	}
 	errs = append(errs, notNegative(spec.RevisionHistoryLimit, root.Child("revisionHistoryLimit"))...)
-	errs = append(errs, validateSetSelector(spec, root)...)
 	template := root.Child("template", "spec")
 	if policy := spec.Template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {
 		errs = append(errs, oneOf(policy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}, template.Child("restartPolicy"))...)
