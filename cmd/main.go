@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -27,6 +28,10 @@ import (
 func Main(args []string, stdout, stderr io.Writer, registry *scenarios.Registry) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		// One goroutine of a run goes on at a time; handing over to another processor only costs.
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	// Operators under test log into the history; without this, controller-runtime complains on stderr that nobody said so.
 	ctrllog.SetLogger(logr.Discard())
