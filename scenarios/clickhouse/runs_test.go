@@ -157,10 +157,12 @@ var planted = []variant{
 // TestPlantedBugs checks in every scenario that each property can be broken, and that none just repeats another.
 func TestPlantedBugs(t *testing.T) {
 	tests := map[string][]string{
-		"planted/left-at-zero": {"completed-means-scaled-up", "completed-means-replaced", "host-comes-back"},
-		"planted/renamed":      {"completed-means-scaled-up", "host-comes-back", "recreate-path-was-reached"},
+		"planted/left-at-zero": {
+			"completed-means-scaled-up", "completed-means-replaced", "host-comes-back", "change-was-completed"},
+		"planted/renamed": {
+			"completed-means-scaled-up", "host-comes-back", "recreate-path-was-reached", "change-was-completed"},
 		"planted/one-too-many": {"host-comes-back"},
-		"planted/gives-up":     {"recreate-path-was-reached"},
+		"planted/gives-up":     {"recreate-path-was-reached", "change-was-completed"},
 	}
 	for _, file := range scenarioFiles {
 		for _, bug := range planted {
