@@ -98,7 +98,7 @@ func gist(t *testing.T, report string) string {
 // TestTrackRecord runs every variant of every scenario, up to the end of the sweep, and compares with the README's table.
 func TestTrackRecord(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs some thousand executions")
+		t.Skip("-short: this runs some thousand executions")
 	}
 	t.Chdir("..")
 	files, err := filepath.Glob("scenarios/clickhouse/*.yaml")

@@ -73,7 +73,7 @@ func bubble(progress *atomic.Int64, timeout time.Duration, f func()) error {
 		}()
 		synctest.Test(new(testing.T), func(*testing.T) {
 			id = bubbleID()
-			time.Sleep(time.Until(Epoch))
+			time.Sleep(time.Until(Epoch)) // of virtual time: a bubble begins in the year 2000
 			exited := make(chan struct{})
 			go func() { // the zero T cannot bear the exit of its own goroutine, as by a FailNow in a racer of a test
 				defer close(exited)

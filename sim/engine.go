@@ -84,7 +84,6 @@ type engine struct {
 
 // stepper is something that may take a step: a parked goroutine, an informer's cursor, a racer's worker, a timer.
 type stepper interface {
-	enabled() bool
 	// base returns the event the step will be, without its occurrence.
 	base() *schedule.Event
 	owner() *thread
@@ -92,12 +91,18 @@ type stepper interface {
 	order() uint64
 	// infrastructure marks steps that the default order takes first: it keeps caches fresh.
 	infrastructure() bool
-	// request says that the step is a request to the server, and takes as long as one.
+	// request says that the step is a request to the server, and takes as long as one; see also local.
 	request() bool
 	// sight returns what tells a poll from a step that is new, see engine.sight; false for steps that read and write nothing.
 	sight(e *engine) (sight int64, ok bool)
 	take(e *engine)
 }
+
+// local is what steps have in common that are no request.
+type local struct{}
+
+func (local) request() bool               { return false }
+func (local) sight(*engine) (int64, bool) { return 0, false }
 
 // loop takes steps until the run is over.
 func (e *engine) loop() error {
@@ -152,6 +157,9 @@ func (e *engine) end(outcome history.Outcome, reason string) {
 // settle waits until every goroutine of the bubble is parked.
 func (e *engine) settle() { synctest.Wait() }
 
+// elapsed is the virtual time since the run began by the bubble's own clock: within a bubble, package time knows no other.
+func (e *engine) elapsed() time.Duration { return time.Since(e.start) }
+
 // now is the virtual time, as actors see it.
 func (e *engine) now() time.Time { return e.start.Add(e.clock) }
 
@@ -159,7 +167,7 @@ func (e *engine) now() time.Time { return e.start.Add(e.clock) }
 // engine's clock, as moving the bubble's costs more than they do; it is paid before any such goroutine runs, so that
 // none ever sees it behind. A timer of user code within that span fires in the course of it, and not before.
 func (e *engine) pay() {
-	if owed := e.clock - time.Since(e.start); owed > 0 {
+	if owed := e.clock - e.elapsed(); owed > 0 {
 		e.fence()
 		time.Sleep(owed)
 		e.fence()
@@ -190,7 +198,7 @@ func (e *engine) advance(until time.Duration) {
 		timer.Stop()
 	case <-timer.C:
 	}
-	e.clock = max(e.clock, time.Since(e.start))
+	e.clock = max(e.clock, e.elapsed())
 	e.settle()
 }
 
@@ -279,7 +287,7 @@ func (e *engine) rank(s stepper) int {
 	}
 }
 
-func (e *engine) newThread(actor, controller, key string) *thread {
+func (e *engine) newThread(controller, key string) *thread {
 	e.threads++
-	return &thread{id: e.threads, actor: actor, controller: controller, key: key, last: -1}
+	return &thread{id: e.threads, controller: controller, key: key, last: -1}
 }

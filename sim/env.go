@@ -184,7 +184,7 @@ func NewQueue[K comparable](
 	e := env.process.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q.waiting = e.newThread(env.process.name, controller, "")
+	q.waiting = e.newThread(controller, "")
 	e.queues = append(e.queues, q)
 	return q
 }
@@ -210,7 +210,7 @@ func (q *Queue[K]) Add(key K, priority int, after time.Duration) {
 	if q.shut {
 		return
 	}
-	now := time.Since(e.start)
+	now := e.elapsed()
 	q.inner.wake(now, &e.sequence) // a key whose time came in the course of this step is ahead of this one
 	e.sequence++
 	q.inner.add(key, addition{priority: priority, after: after, now: now, since: e.sequence, cause: e.last})

@@ -10,7 +10,8 @@ import (
 
 // informer is a view that an actor follows: its cursor moves when the engine grants it.
 type informer struct {
-	actor  string
+	local
+
 	event  schedule.Event // of a delivery, without object and occurrence
 	thread *thread
 	view   *cache.View
@@ -23,10 +24,9 @@ type informer struct {
 // newInformer makes an informer without its initial list.
 func (e *engine) newInformer(actor string, incarnation int, controller string, kind *apiserver.Kind, s cache.Selector) *informer {
 	inf := &informer{
-		actor: actor,
 		event: schedule.Event{Actor: actor, Incarnation: incarnation, Controller: controller,
 			Verb: schedule.Deliver, Kind: kind.Name()},
-		thread: e.newThread(actor, "", ""),
+		thread: e.newThread("", ""),
 		view:   cache.New(e.server, kind, s),
 		number: uint64(len(e.informers)),
 	}
@@ -55,12 +55,10 @@ func (inf *informer) enabled() bool {
 	return ok
 }
 
-func (inf *informer) base() *schedule.Event       { return &inf.event }
-func (inf *informer) owner() *thread              { return inf.thread }
-func (inf *informer) order() uint64               { return inf.number }
-func (inf *informer) infrastructure() bool        { return true }
-func (inf *informer) request() bool               { return false }
-func (inf *informer) sight(*engine) (int64, bool) { return 0, false }
+func (inf *informer) base() *schedule.Event { return &inf.event }
+func (inf *informer) owner() *thread        { return inf.thread }
+func (inf *informer) order() uint64         { return inf.number }
+func (inf *informer) infrastructure() bool  { return true }
 
 // take moves the cursor by one event.
 func (inf *informer) take(e *engine) {
@@ -89,6 +87,8 @@ func (inf *informer) deliver(delta cache.Delta) {
 // registration is an event handler of a process, with its own buffer of events, as client-go's processorListener: it
 // may lag behind the view. Its handler runs in a goroutine of its own, so that it may make calls.
 type registration struct {
+	local
+
 	process *process
 	thread  *thread
 	event   schedule.Event
@@ -112,7 +112,7 @@ func (p *process) newRegistration(inf *informer, name string, handle func(cache.
 	e := p.engine
 	r := &registration{
 		process: p,
-		thread:  e.newThread(p.name, name, ""),
+		thread:  e.newThread(name, ""),
 		event:   inf.event,
 		number:  uint64(len(e.registrations)),
 		feed:    make(chan cache.Delta),
@@ -157,12 +157,10 @@ func (r *registration) enabled() bool {
 
 func (p *process) handlingBusy() bool { return p.handling != nil && p.handling.busy }
 
-func (r *registration) base() *schedule.Event       { return &r.event }
-func (r *registration) owner() *thread              { return r.thread }
-func (r *registration) order() uint64               { return 1<<32 + r.number }
-func (r *registration) infrastructure() bool        { return true }
-func (r *registration) request() bool               { return false }
-func (r *registration) sight(*engine) (int64, bool) { return 0, false }
+func (r *registration) base() *schedule.Event { return &r.event }
+func (r *registration) owner() *thread        { return r.thread }
+func (r *registration) order() uint64         { return 1<<32 + r.number }
+func (r *registration) infrastructure() bool  { return true }
 
 // take runs the handler on one event, until it is done or makes a call.
 func (r *registration) take(e *engine) {

@@ -45,7 +45,6 @@ type passKey struct{ controller, key string }
 type thread struct {
 	id         int
 	process    *process // of a pass of a program
-	actor      string
 	controller string
 	key        string
 	attempt    int
@@ -160,7 +159,7 @@ func (p *process) controllerName(t *thread) string {
 func (p *process) passThread(at passKey) *thread {
 	t := p.threads[at]
 	if t == nil {
-		t = p.engine.newThread(p.name, at.controller, at.key)
+		t = p.engine.newThread(at.controller, at.key)
 		t.process = p
 		p.threads[at] = t
 	}
@@ -410,7 +409,7 @@ func (e *engine) panicked(actor string, value any, stack []byte) {
 // log keeps a line until the next collect.
 func (p *process) log(t *thread, line history.Log) {
 	e := p.engine
-	line.At = time.Since(e.start)
+	line.At = e.elapsed()
 	line.Actor, line.Key, line.Attempt = p.name, t.key, t.attempt
 	e.mu.Lock()
 	e.lines = append(e.lines, logLine{thread: t.id, Log: line})

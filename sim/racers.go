@@ -30,7 +30,7 @@ type racerActor struct {
 var _ RacerEnv = (*racerActor)(nil)
 
 func (e *engine) startRacer(config *RacerConfig) {
-	a := &racerActor{engine: e, config: config, main: e.newThread(config.Name, "", ""), threads: map[passKey]*thread{}}
+	a := &racerActor{engine: e, config: config, main: e.newThread("", ""), threads: map[passKey]*thread{}}
 	e.racers = append(e.racers, a)
 	e.note(a.main, schedule.Event{Actor: config.Name, Verb: schedule.Start}, -1)
 	a.racer = config.New()
@@ -109,7 +109,7 @@ func (a *racerActor) thread(queue, key string) *thread {
 	at := passKey{queue, key}
 	t := a.threads[at]
 	if t == nil {
-		t = a.engine.newThread(a.config.Name, queue, key)
+		t = a.engine.newThread(queue, key)
 		t.story = a.config.WithScript
 		a.threads[at] = t
 	}
@@ -126,6 +126,8 @@ func (a *racerActor) controllerName(queue string) string {
 
 // racerQueue is a work queue of a racer. As a step it hands a key to an idle worker.
 type racerQueue struct {
+	local
+
 	actor    *racerActor
 	name     string
 	begin    func(key string) Task
@@ -165,12 +167,10 @@ func (q *racerQueue) idle() *racerWorker {
 	return nil
 }
 
-func (q *racerQueue) base() *schedule.Event       { return &q.event }
-func (q *racerQueue) owner() *thread              { return nil }
-func (q *racerQueue) order() uint64               { return q.inner.next().since }
-func (q *racerQueue) infrastructure() bool        { return false }
-func (q *racerQueue) request() bool               { return false }
-func (q *racerQueue) sight(*engine) (int64, bool) { return 0, false }
+func (q *racerQueue) base() *schedule.Event { return &q.event }
+func (q *racerQueue) owner() *thread        { return nil }
+func (q *racerQueue) order() uint64         { return q.inner.next().since }
+func (q *racerQueue) infrastructure() bool  { return false }
 
 func (q *racerQueue) wake(e *engine)                          { q.inner.wake(e.clock, &e.sequence) }
 func (q *racerQueue) deadline() (time.Duration, bool)         { return q.inner.deadline() }

@@ -9,6 +9,8 @@ import (
 
 // timer is an engine timer: the engine knows it is there, and firing it is a step.
 type timer struct {
+	local
+
 	at     time.Duration // virtual time since the run began
 	event  schedule.Event
 	thread *thread
@@ -35,13 +37,10 @@ func (e *engine) stopTimer(t *timer) {
 	e.timers = slices.DeleteFunc(e.timers, func(other *timer) bool { return other == t })
 }
 
-func (t *timer) enabled() bool               { return true }
-func (t *timer) base() *schedule.Event       { return &t.event }
-func (t *timer) owner() *thread              { return t.thread }
-func (t *timer) order() uint64               { return t.since }
-func (t *timer) infrastructure() bool        { return false }
-func (t *timer) request() bool               { return false }
-func (t *timer) sight(*engine) (int64, bool) { return 0, false }
+func (t *timer) base() *schedule.Event { return &t.event }
+func (t *timer) owner() *thread        { return t.thread }
+func (t *timer) order() uint64         { return t.since }
+func (t *timer) infrastructure() bool  { return false }
 
 // take fires the timer.
 func (t *timer) take(e *engine) {

@@ -146,7 +146,7 @@ func (r *run) inBubble(progress *atomic.Int64) {
 			r.failure = fmt.Errorf("internal error: %v\n%s", value, debug.Stack())
 		}
 	}()
-	time.Sleep(time.Until(r.world.begin))
+	time.Sleep(time.Until(r.world.begin)) // of virtual time, as all in a bubble
 	e := newEngine(r, progress)
 	r.engine = e
 	e.begin()
@@ -158,7 +158,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 	config := r.world.config
 	e := &engine{
 		config: config, plan: r.plan, progress: progress, settling: r.settling,
-		start:   time.Now(),
+		start:   time.Now(), // virtual: this is within the bubble
 		history: &history.History{Records: make([]history.Record, 0, r.world.recordsHint())},
 		arrival: make(chan struct{}, 1),
 		holds:   newHolds(r.plan.Constraints),
@@ -195,7 +195,7 @@ func (e *engine) begin() {
 func (e *engine) launch(config *Process, incarnation int) {
 	p := &process{
 		engine: e, name: config.Name, incarnation: incarnation, program: config.Program,
-		main: e.newThread(config.Name, "", ""), threads: map[passKey]*thread{},
+		main: e.newThread("", ""), threads: map[passKey]*thread{},
 	}
 	e.processes = append(e.processes, p)
 	p.start()

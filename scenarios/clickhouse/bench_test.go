@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -19,10 +20,8 @@ import (
 //   - floor-ratio: the time of what no harness can avoid, the copies and goroutine handoffs that the operator's own calls
 //     force, divided by the time of the run. 1 would be a harness that costs nothing.
 func BenchmarkRun(b *testing.B) {
-	for name, file := range map[string]string{
-		"recreate": "recreate.yaml", "recreate-scaled": "recreate-scaled.yaml", "recreate-control": "recreate-control.yaml",
-	} {
-		b.Run(name, func(b *testing.B) { benchmarkRun(b, file) })
+	for _, file := range scenarioFiles {
+		b.Run(strings.TrimSuffix(file, ".yaml"), func(b *testing.B) { benchmarkRun(b, file) })
 	}
 }
 

@@ -76,6 +76,11 @@ func (k *Kind) patched(stored Object, patchType types.PatchType, patch []byte) (
 			return obj, nil
 		}
 	}
+	return k.jsonPatched(stored, patchType, patch)
+}
+
+// jsonPatched applies a JSON patch or a JSON merge patch to the object as a whole.
+func (k *Kind) jsonPatched(stored Object, patchType types.PatchType, patch []byte) (Object, *statusError) {
 	data, err := k.Encode(stored)
 	if err != nil {
 		return nil, plain(err.Error())

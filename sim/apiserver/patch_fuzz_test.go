@@ -107,19 +107,7 @@ func longPatched(k *Kind, stored Object, patchType types.PatchType, patch []byte
 		obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
 		return obj, err
 	}
-	data, err := k.Encode(stored)
-	if err != nil {
-		return nil, plain(err.Error())
-	}
-	data, statusErr := applyJSON(data, patchType, patch)
-	if statusErr != nil {
-		return nil, statusErr
-	}
-	obj, err := k.Decode(data)
-	if err != nil {
-		return nil, invalidPatch(string(data), withoutKind(err))
-	}
-	return obj, nil
+	return k.jsonPatched(stored, patchType, patch)
 }
 
 // patchKinds returns the kinds that patches are tried on: built-ins, a custom resource with a schema that has something of

@@ -63,7 +63,7 @@ func (c *coverage) add(h *history.History) {
 func (c *coverage) addWrites(h *history.History) {
 	for j := range h.Records {
 		r := &h.Records[j]
-		if r.Event.Incarnation == 0 || !r.Event.Verb.IsWrite() || r.Event.Subresource == "binding" || r.ReadsFrom < 0 {
+		if r.Event.Incarnation == 0 || !r.Event.Verb.IsWrite() || r.ReadsFrom < 0 {
 			continue
 		}
 		name := r.Event.Actor + " " + string(r.Event.Verb) + " " + r.Event.Object()

@@ -11,8 +11,6 @@ var wallClockExceptions = map[string]string{
 	"sim/engine.go time.NewTimer":  inBubble,
 	"sim/engine.go time.Since":     inBubble,
 	"sim/engine.go time.Sleep":     inBubble,
-	"sim/env.go time.Since":        inBubble,
-	"sim/process.go time.Since":    inBubble,
 	"sim/world.go time.Until":      inBubble,
 	"sim/world.go time.Now":        inBubble,
 	"sim/world.go time.Sleep":      inBubble,
