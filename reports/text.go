@@ -337,7 +337,7 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 		t.text("  ", plain, "No fault was injected: every answer is one a healthy API server gives.")
 	}
 	for _, fault := range h.Faults {
-		t.text("  fault injected: ", plain, fault)
+		t.text("  fault injected: ", plain, fault.String())
 	}
 	t.defaultOrder(f)
 }

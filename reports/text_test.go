@@ -123,7 +123,8 @@ func overwritten() *history.Result {
 	t.Outcome, t.Reason = history.Panicked, "operator panicked in a reconcile of default/a"
 	t.Panic = "runtime error: index out of range [0] with length 0\n\n" +
 		"goroutine 7 [running]:\nmain.(*Reconciler).Reconcile(...)\n\t/src/main.go:42\n"
-	t.Faults = []string{"503 Service Unavailable for user Patch Pod default/x #1"}
+	t.Faults = []history.FaultResult{{Fault: schedule.Fault{Type: schedule.ServiceUnavailable, At: schedule.Event{
+		Actor: "user", Verb: schedule.Patch, Kind: "Pod", Namespace: "default", Name: "x", Occurrence: 1}}, Struck: true}}
 	t.Unfinished = []string{"operator sleeps in a reconcile of default/b"}
 	r := found()
 	r.Default = endsWell()

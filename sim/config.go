@@ -8,6 +8,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // Config says what may happen in the runs of one scenario. It is read only: runs never change it, and several runs may
@@ -28,6 +29,12 @@ type Config struct {
 	Processes []Process
 	// Racers are the competitors, in the order they start in.
 	Racers []RacerConfig
+	// Faults are what may go wrong.
+	Faults Faults
+	// NewReactor makes the reactor of a fault: reactors.New. It is needed where there are faults.
+	NewReactor func(schedule.Fault) (Reactor, error)
+	// Reactors make further reactors, anew for each run. They see every request, in this order, before those of faults.
+	Reactors []func() Reactor
 	// Properties judge the runs.
 	Properties *property.Set
 	// Limits bound a run. Zero fields take their defaults.
@@ -38,6 +45,8 @@ type Config struct {
 type Process struct {
 	Name    string
 	Program Program
+	// Upgrades are the programs that may take its place, by the names of their reconcilers.
+	Upgrades map[string]Program
 }
 
 // Program is what a process runs. sim/client makes them from a manager's setup or from a reconciler.

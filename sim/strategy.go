@@ -14,8 +14,20 @@ type Plan struct {
 	Seed int64
 	// Constraints order single events against the default order.
 	Constraints []schedule.Constraint
+	// Faults are those that strike; Latencies are requests that come late without a fault.
+	Faults    []schedule.Fault
+	Latencies []schedule.Latency
+	// Skip are the steps of the script, from 0, that are left out, sorted.
+	Skip []int
 	// Strategy decides what the default order leaves open; nil takes the default order. A strategy serves one run.
 	Strategy Strategy
+	// Record keeps the trace of the run, see [history.History.Trace].
+	Record bool
+}
+
+// PlanOf returns the plan of a schedule.
+func PlanOf(s *schedule.Schedule) Plan {
+	return Plan{Seed: s.Origin.Seed, Constraints: s.Constraints, Faults: s.Faults, Latencies: s.Latencies, Skip: s.Skip}
 }
 
 // Strategy steers a run away from the default order.
@@ -28,6 +40,14 @@ type Strategy interface {
 	// Permute returns the order in which an informer delivers the n objects of its initial list, or a cache lists n
 	// objects: a permutation of 0 to n-1, or nil for the order of the keys. A real cluster has no fixed one.
 	Permute(event schedule.Event, n int) []int
+}
+
+// Injector is a strategy that injects faults of the scenario's rules.
+type Injector interface {
+	Strategy
+	// Inject is asked, for each rule that has not used up its budget, when an event that it matches comes up, and chooses one
+	// of its faults that can strike there, or none. The fault's At is filled in.
+	Inject(rule *FaultRule, event schedule.Event, faults []schedule.Fault) (fault schedule.Fault, strikes bool)
 }
 
 // Choice is an enabled step, as a strategy sees it.

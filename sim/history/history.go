@@ -38,9 +38,17 @@ type Record struct {
 	// an informer's cursor. Cause is the index of the record that made this step possible besides: the commit that is
 	// delivered, the event that queued a key; -1 if none. Together they are the run's happens-before order.
 	Thread, Cause int
-	// Held says for how long a constraint held the step back.
+	// Held says for how long a constraint or a fault held the step back.
 	Held time.Duration
+	// Fault is the type of the fault that struck at this step, empty if none. Code, Reason and Message are what the actor
+	// saw; whether the server carried the request out, Committed tells.
+	Fault schedule.FaultType
+	// Retry is set if client-go tries the request again by itself: the actor has not seen this answer.
+	Retry bool
 }
+
+// NoAnswer is the code of a request whose connection broke before an answer came; Message is the error.
+const NoAnswer = -1
 
 // Log is one line an actor logged.
 type Log struct {
@@ -97,8 +105,15 @@ type History struct {
 	Verdicts []property.Verdict
 	// Constraints are the ordering constraints of the run, with what became of each.
 	Constraints []ConstraintResult
-	// Faults are the faults that were injected, in order and in words.
-	Faults []string
+	// Faults are the faults of the run, with what became of each: those of its plan in their order, then those that its
+	// strategy injected, in the order they struck.
+	Faults []FaultResult
+	// Rules count, for each of the scenario's fault rules, the events it matched and the faults that struck.
+	Rules []RuleResult
+	// Trace is every choice of the run, if the plan asked for it. Deviations are the constraints that, against the default
+	// order, bring this order about, as far as constraints can.
+	Trace      *schedule.Trace
+	Deviations []schedule.Constraint
 	// Gaps are the things the run touched that are not modelled, sorted and without repeats.
 	Gaps []string
 	// Problems say what went wrong with the scenario itself: a step of its script that was refused.
@@ -117,8 +132,27 @@ type Passes struct {
 	LastError string
 }
 
+// FaultResult says what became of a fault.
+type FaultResult struct {
+	schedule.Fault
+	// Rule is the name of the rule it is of, empty for one that only a plan has.
+	Rule string
+	// Struck is set if its event came up, and the fault struck there; its At is then the event's name. Record is the index of
+	// the record, -1 if it has none.
+	Struck bool
+	Record int
+}
+
+// RuleResult counts what a fault rule did.
+type RuleResult struct {
+	Name string
+	// Eligible counts the events at which a fault of the rule could have struck, Struck those at which one did.
+	Eligible, Struck int
+}
+
 // ConstraintResult says what became of a constraint.
 type ConstraintResult struct {
+	// Constraint has the names of the events as far as they were found, also where it was written as an order.
 	schedule.Constraint
 	// Held is set if the event came up and was held.
 	Held bool

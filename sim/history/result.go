@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // Finding is a broken property, with the run that shows it.
@@ -22,6 +23,39 @@ type Finding struct {
 	// Also counts the later executions with the same signature.
 	Also int
 	Run  *History
+	// Schedule brings Run about: shrunk, if the exploration shrinks. Nil if the default order does.
+	Schedule *schedule.Schedule
+}
+
+// Replay is what a run under a schedule came to, compared with what was expected.
+type Replay struct {
+	Schedule *schedule.Schedule
+	Run      *History
+	// Outcome of the comparison.
+	Outcome ReplayOutcome
+	// Matched counts the constraints, faults and latencies that found their events, out of Elements.
+	Matched, Elements int
+	// Unmatched are those that did not, in words.
+	Unmatched []string
+	// SameHash is set if the history is the expected one to the last step.
+	SameHash bool
+	// Diverged says, for an exact replay, where the run went another way than the trace: the code has changed.
+	Diverged string
+}
+
+// ReplayOutcome says whether a run came to what its schedule expects.
+type ReplayOutcome string
+
+// The outcomes of a replay.
+const (
+	Reproduced            ReplayOutcome = "reproduced"
+	ReproducedDifferently ReplayOutcome = "reproduced differently" // something is broken, but not what was
+	NotReproduced         ReplayOutcome = "not reproduced"         // nothing is broken, or not what was expected
+)
+
+// Stale reports whether the replay says nothing: it was not reproduced, and part of the schedule found no event.
+func (r *Replay) Stale() bool {
+	return r.Outcome == NotReproduced && r.Matched < r.Elements && r.Schedule.WhenUnmatched != schedule.Ignore
 }
 
 // Result is what an exploration of one scenario came to.
@@ -75,6 +109,8 @@ type Coverage struct {
 	// NeverRaced are the operator's writes which no execution ever saw overtaken by a conflicting write of another actor
 	// since the read they rest on.
 	NeverRaced []string
+	// Rules count what the scenario's fault rules did, over all executions.
+	Rules []RuleResult
 	// Gaps are the things that some execution touched and that are not modelled, sorted.
 	Gaps []string
 	// Problems are those of the runs that came up in every execution: the scenario does not do what it was written for.

@@ -71,7 +71,9 @@ type Event struct {
 	Namespace   string
 	Name        string // generated names appear as roles
 	Subresource string
-	Occurrence  int
+	// Return is set for the way back of a request's response, where a schedule takes that apart from the commit.
+	Return     bool
+	Occurrence int
 }
 
 // Object returns the name of the object that the event touches: "StatefulSet default/web", with the subresource where
@@ -117,16 +119,6 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// Constraint says that one event must wait for another: Event is held until Waits has happened, or until the hold's
-// bound in virtual time has passed.
-type Constraint struct {
-	Event Event // the event that is held
-	Waits Event // what it waits for
-}
-
-// String returns the constraint on one line.
-func (c Constraint) String() string { return c.Event.String() + " waits for " + c.Waits.String() }
-
 // Compare orders events by their fields.
 func Compare(a, b Event) int {
 	return cmp.Or(
@@ -134,5 +126,16 @@ func Compare(a, b Event) int {
 		strings.Compare(a.Controller, b.Controller), strings.Compare(a.Key, b.Key),
 		strings.Compare(string(a.Verb), string(b.Verb)), strings.Compare(a.Kind, b.Kind),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
-		strings.Compare(a.Subresource, b.Subresource), cmp.Compare(a.Occurrence, b.Occurrence))
+		strings.Compare(a.Subresource, b.Subresource), compareBools(a.Return, b.Return), cmp.Compare(a.Occurrence, b.Occurrence))
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
 }

@@ -1,17 +1,27 @@
 package schedule
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Selector chooses events. It is the one selector of scenarios and schedules: fault rules, script triggers, property
 // matches and ordering constraints all use it. An empty field matches everything.
 type Selector struct {
-	Actor     string
-	Verbs     []Verb
-	Kind      string
-	Namespace string
-	Name      string
+	Actor string
+	// Incarnation chooses one start of a process, Controller one of its controllers, and Key one reconcile key.
+	Incarnation int
+	Controller  string
+	Key         string
+	Verbs       []Verb
+	Kind        string
+	Namespace   string
+	Name        string
 	// Subresource selects requests to that subresource; nil matches any, a pointer to "" the main resource only.
 	Subresource *string
+	// Return chooses the way back of responses, which nothing else matches.
+	Return bool
 	// Occurrence, from 1, chooses the n-th of the events that match the other fields; zero chooses all of them. It is
 	// the caller who counts, see [Counter].
 	Occurrence int
@@ -20,6 +30,10 @@ type Selector struct {
 // Matches reports whether the event matches all fields but Occurrence.
 func (s *Selector) Matches(e Event) bool {
 	return (s.Actor == "" || s.Actor == e.Actor) &&
+		(s.Incarnation == 0 || s.Incarnation == e.Incarnation) &&
+		(s.Controller == "" || s.Controller == e.Controller) &&
+		(s.Key == "" || s.Key == e.Key) &&
+		s.Return == e.Return &&
 		(len(s.Verbs) == 0 || slices.Contains(s.Verbs, e.Verb)) &&
 		(s.Kind == "" || s.Kind == e.Kind) &&
 		(s.Namespace == "" || s.Namespace == e.Namespace) &&
@@ -40,4 +54,21 @@ func (c *Counter) Match(e Event) bool {
 	}
 	c.seen++
 	return c.Selector.Occurrence == 0 || c.Selector.Occurrence == c.seen
+}
+
+// String returns the selector on one line, like the events it chooses: "operator Update|Patch StatefulSet default/web #2".
+func (s *Selector) String() string {
+	verbs := make([]string, len(s.Verbs))
+	for i, v := range s.Verbs {
+		verbs[i] = string(v)
+	}
+	e := Event{
+		Actor: cmp.Or(s.Actor, "any actor"), Incarnation: s.Incarnation, Controller: s.Controller, Key: s.Key,
+		Verb: Verb(cmp.Or(strings.Join(verbs, "|"), "any verb")), Kind: s.Kind, Namespace: s.Namespace, Name: s.Name,
+		Return: s.Return, Occurrence: s.Occurrence,
+	}
+	if s.Subresource != nil {
+		e.Subresource = *s.Subresource
+	}
+	return e.String()
 }
