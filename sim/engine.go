@@ -55,6 +55,8 @@ type engine struct {
 	queues        []queueSource
 	informers     []*informer
 	registrations []*registration
+	informed      uint64 // counts the informers there have been, registered the registrations
+	registered    uint64
 	racers        []*racerActor
 	observers     []Observer
 	timers        []*timer
@@ -64,10 +66,12 @@ type engine struct {
 	advanced      bool    // the clock has moved by itself since the last collect
 	enabled       []stepper
 	holds         []*hold
-	permuted      permutation   // the latest
-	undisturbed   time.Duration // when the last of script, holds and delays is over, as far as is known
-	settling      bool          // this run finds the settled state
-	scripted      bool          // the script has begun
+	faults        *faults            // nil if nothing can go wrong, and nobody stands at the door
+	intruders     map[string]*thread // by actor
+	permuted      permutation        // the latest
+	undisturbed   time.Duration      // when the last of script, holds and delays is over, as far as is known
+	settling      bool               // this run finds the settled state
+	scripted      bool               // the script has begun
 
 	events    map[schedule.Event]*eventState
 	commits   map[int64]int // revision to record
@@ -253,8 +257,11 @@ func (e *engine) gather() {
 	}
 }
 
-// admit adds an enabled step to the choice, unless a constraint holds it.
+// admit adds an enabled step to the choice, unless a fault or a constraint holds it.
 func (e *engine) admit(s stepper) {
+	if e.faults != nil && s.request() && e.heldBack(s) {
+		return
+	}
 	if len(e.holds) > 0 && e.held(s) {
 		return
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -29,15 +30,14 @@ func (env *Env) Kinds() *apiserver.Kinds { return env.process.engine.config.Kind
 // Config returns the scenario's configuration.
 func (env *Env) Config() *Config { return env.process.engine.config }
 
-// Do makes a request to the API server. The error is the context's, if that ended before the engine let the request
-// through; what the server answers is in the response.
+// Do makes a request to the API server, again and again as client-go does. The error is the context's, if that ended
+// before the answer came, or that of a connection which broke; what the server answers is in the response.
 func (env *Env) Do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error) {
-	p := env.process
-	var response *apiserver.Response
-	err := p.park(ctx, &op{call: r, event: requestEvent(r), exec: func(o *op) {
-		response = p.engine.call(o.thread, o, r)
-	}})
-	return response, err
+	o := &op{flight: flight{call: r, ctx: ctx}, event: requestEvent(r)}
+	if err := env.process.park(ctx, o); err != nil {
+		return nil, err
+	}
+	return o.response, o.err
 }
 
 // CachedGet reads an object from an informer's view, as of when the engine grants it; nil if it is not there. It does not
@@ -98,12 +98,10 @@ func (env *Env) As(ctx context.Context, controller string) context.Context {
 func (env *Env) Go(f func()) { env.process.spawn(f) }
 
 // Fail ends the run with an error of the harness or of the program's set-up, which is no finding.
-func (env *Env) Fail(err error) { env.process.engine.fail(err) }
+func (env *Env) Fail(err error) { env.process.fail(err) }
 
 // Panicked ends the run with a panic of a reconciler, which is a finding.
-func (env *Env) Panicked(value any, stack []byte) {
-	env.process.engine.panicked(env.process.name, value, stack)
-}
+func (env *Env) Panicked(value any, stack []byte) { env.process.panicked(value, stack) }
 
 // Log adds a line to the history, at the present virtual time and in the pass that the context belongs to. A logger that
 // knows no pass, as one that a reconciler was made with, writes into the one that runs.
@@ -121,7 +119,9 @@ func (env *Env) Gap(text string) {
 	e := env.process.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.gaps[text] = true
+	if !env.process.dead {
+		e.gaps[text] = true
+	}
 }
 
 // Pass begins a pass of a controller over a key: calls made with the context returned belong to it. The function
@@ -131,6 +131,9 @@ func (env *Env) Pass(ctx context.Context, controller, key string) (context.Conte
 	e := p.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if p.dead {
+		runtime.Goexit()
+	}
 	t := p.passThread(passKey{controller, key})
 	if !t.dequeued { // a queue of the operator's own choice
 		t.attempt++
@@ -141,8 +144,10 @@ func (env *Env) Pass(ctx context.Context, controller, key string) (context.Conte
 	return context.WithValue(ctx, threadContextKey{}, t), func(err error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		p.passes--
-		p.ended(controller, err)
+		if !p.dead {
+			p.passes--
+			p.ended(controller, err)
+		}
 	}
 }
 
@@ -184,11 +189,15 @@ func NewQueue[K comparable](
 	e := env.process.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if env.process.dead {
+		runtime.Goexit()
+	}
 	q.waiting = e.newThread(controller, "")
 	e.queues = append(e.queues, q)
 	return q
 }
 
+func (q *Queue[K]) of(p *process) bool              { return q.process == p }
 func (q *Queue[K]) wake(e *engine)                  { q.inner.wake(e.clock, &e.sequence) }
 func (q *Queue[K]) deadline() (time.Duration, bool) { return q.inner.deadline() }
 func (q *Queue[K]) unsettled(lastCommit time.Duration) bool {
@@ -207,7 +216,7 @@ func (q *Queue[K]) Add(key K, priority int, after time.Duration) {
 	e := q.process.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if q.shut {
+	if q.shut || q.process.dead {
 		return
 	}
 	now := e.elapsed()

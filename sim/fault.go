@@ -1,16 +1,405 @@
 package sim
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
-	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// intrude makes a request in the name of somebody who is neither a process nor a racer.
-func (e *engine) intrude(actor string, r *apiserver.Request) *apiserver.Response {
-	panic("not there yet: " + actor + r.Name)
+// faults keeps what may go wrong in a run: who stands at the API server's door, which faults are to strike, and when all of it
+// is over.
+type faults struct {
+	own      []*armed // the scenario's own reactors, which see everything
+	planned  []*plannedFault
+	rules    []*ruleState
+	injector Injector
+	spent    int           // of the budget over all rules; those that are planned are spent from the begin
+	heal     time.Duration // from then on no fault strikes
+
+	// decided are the events that have come up, with the reactors that are for these alone.
+	decided map[schedule.Event][]*armed
+	held    []*armed // those that hold requests back, or did
 }
 
-func (e *engine) intrudeLater(actor string, after time.Duration, make func() *apiserver.Request) {
-	panic("not there yet: " + actor)
+// plannedFault is a fault of the run's plan.
+type plannedFault struct {
+	schedule.Fault
+	result  int
+	counter schedule.Counter // of its selector
+	found   bool             // its event has come up
+}
+
+// selects reports whether the fault is for an event that has come up.
+func (p *plannedFault) selects(event schedule.Event) bool {
+	switch {
+	case p.found || !p.Type.Strikes(event):
+		return false
+	case p.Select == nil:
+		p.found = p.At == event
+	default: // without an occurrence, the first
+		p.found = p.counter.Match(event)
+	}
+	return p.found
+}
+
+// mayStrike reports whether the fault is for an event of this name, whatever its occurrence.
+func (p *plannedFault) mayStrike(base schedule.Event) bool {
+	if p.Select != nil {
+		return p.Select.Matches(base)
+	}
+	base.Occurrence = p.At.Occurrence
+	return base == p.At
+}
+
+// ruleState is a rule in a run.
+type ruleState struct {
+	*FaultRule
+	counter          schedule.Counter
+	eligible, struck int
+	spent            int // of its budget
+}
+
+// selects counts an event that has come up, and returns the faults of the rule that can strike there.
+func (r *ruleState) selects(event schedule.Event) []schedule.Fault {
+	var able []schedule.Fault
+	for _, fault := range r.Faults {
+		if fault.Type.Strikes(event) {
+			fault.At, fault.Select = event, nil
+			able = append(able, fault)
+		}
+	}
+	if len(able) == 0 || !r.counter.Match(event) {
+		return nil
+	}
+	r.eligible++
+	return able
+}
+
+// armed is a reactor that is to act at one event: that of a fault, or one of the scenario's own.
+type armed struct {
+	reactor Reactor
+	own     bool // it is the scenario's, and no fault
+	fault   schedule.Fault
+	rule    *ruleState // nil if no rule has the fault
+	// injected says that a strategy wants the fault, and not the plan.
+	injected bool
+	result   int // the index in history.Faults, -1 before it has one
+	struck   bool
+	// since and until are when it began to hold the request back, and until when it does; zero if it does not.
+	since, until time.Duration
+	over         bool // the event has happened
+}
+
+// prepareFaults makes what may go wrong in the run. Settling runs have no faults.
+func (e *engine) prepareFaults() error {
+	config, plan := e.config, e.plan
+	injector, _ := plan.Strategy.(Injector)
+	if e.settling || len(config.Reactors) == 0 && len(plan.Faults) == 0 && len(config.Faults.Rules) == 0 {
+		return nil
+	}
+	f := &faults{injector: injector, spent: len(plan.Faults), heal: Forever, decided: map[schedule.Event][]*armed{}}
+	for _, newReactor := range config.Reactors {
+		f.own = append(f.own, &armed{reactor: newReactor(), own: true})
+	}
+	for i := range config.Faults.Rules {
+		rule := &config.Faults.Rules[i]
+		f.rules = append(f.rules, &ruleState{FaultRule: rule, counter: schedule.Counter{Selector: rule.Match}})
+	}
+	e.faults = f
+	if config.NewReactor == nil && (len(plan.Faults) > 0 || len(f.rules) > 0 && injector != nil) {
+		return errors.New("Config.NewReactor is nil, but there are faults to strike: set it to reactors.New")
+	}
+	for i, fault := range plan.Faults {
+		if _, err := config.NewReactor(fault); err != nil { // also where the fault will not find its event
+			return fmt.Errorf("fault %s: %w", fault, err)
+		}
+		p := &plannedFault{Fault: fault, result: i}
+		if fault.Select != nil {
+			p.counter.Selector = *fault.Select
+		}
+		f.planned = append(f.planned, p)
+		e.history.Faults = append(e.history.Faults, history.FaultResult{Fault: fault, Record: -1})
+	}
+	return nil
+}
+
+// beginFaults says that the script has begun: only from here on anything goes wrong.
+func (e *engine) beginFaults() {
+	if e.faults != nil && e.config.Faults.HealAfter > 0 {
+		e.faults.heal = e.clock + e.config.Faults.HealAfter
+	}
+}
+
+// healed reports whether no fault strikes any more.
+func (e *engine) healed() bool { return e.clock >= e.faults.heal }
+
+// faultEnd returns when something that a fault makes last for a span of time from now on is over: when the faults heal at
+// the latest, and [Forever] if never.
+func (e *engine) faultEnd(d time.Duration) time.Duration {
+	end := Forever
+	if d < Forever-e.clock {
+		end = e.clock + max(d, 0)
+	}
+	if e.faults == nil {
+		return end
+	}
+	return min(end, max(e.faults.heal, e.clock))
+}
+
+// ownReactors returns the scenario's own reactors as far as they act by now.
+func (e *engine) ownReactors() []*armed {
+	if e.faults == nil || !e.scripted {
+		return nil
+	}
+	return e.faults.own
+}
+
+// faultsAt returns the reactors that are for the event which a step will be: those of the faults that strike there, and of
+// the scenario's own those that hold requests or act on deliveries. It is decided when the event first comes up, once for
+// each occurrence; a poll that repeats an event is none.
+func (e *engine) faultsAt(s stepper) []*armed { return e.faultsAfter(s, 0) }
+
+// faultsAfter is faultsAt for the n-th event of its name after the one that the step will be.
+func (e *engine) faultsAfter(s stepper, n int) []*armed {
+	if e.faults == nil || !e.scripted || !e.concerned(*s.base()) {
+		return nil
+	}
+	event := *s.base()
+	if state := e.events[event]; state != nil {
+		event.Occurrence = state.count
+		if e.repeats(s, state) {
+			if n == 0 {
+				return nil
+			}
+			n--
+		}
+	}
+	event.Occurrence += 1 + n
+	list, known := e.faults.decided[event]
+	if !known {
+		list = e.decide(event)
+		e.faults.decided[event] = list
+	}
+	return list
+}
+
+// faultsAtAll returns the reactors for requests that are made together, as nothing tells them apart: what strikes at one of
+// them strikes at all, or it would be chance whose it is. It puts them back if they are to be held.
+func (e *engine) faultsAtAll(ops []*op) (at []*armed, held bool) {
+	if e.faults == nil || ops[0].call == nil {
+		return nil, false
+	}
+	until := time.Duration(0)
+	for i := range ops {
+		for _, a := range e.standing(e.faultsAfter(ops[0], i)) {
+			at = append(at, a)
+			until = max(until, a.until)
+		}
+	}
+	if until <= e.clock {
+		return at, false
+	}
+	for _, o := range ops {
+		o.notBefore = until
+		e.ops = append(e.ops, o)
+	}
+	return nil, true
+}
+
+// standing returns those whose event has not happened yet.
+func (e *engine) standing(at []*armed) []*armed {
+	var standing []*armed
+	for _, a := range at {
+		if !a.over {
+			standing = append(standing, a)
+		}
+	}
+	return standing
+}
+
+// happenedAt says that the event has happened which reactors were for. What a strategy injected and did not strike after all
+// goes back into the budgets.
+func (e *engine) happenedAt(at []*armed) {
+	for _, a := range at {
+		a.over = true
+		if a.injected && !a.struck {
+			e.faults.spent--
+			a.rule.spent--
+		}
+	}
+}
+
+// concerned reports whether anything may be for an event of this name, whatever its occurrence.
+func (e *engine) concerned(base schedule.Event) bool {
+	f := e.faults
+	return slices.ContainsFunc(f.own, func(a *armed) bool { return a.chooses(base) }) ||
+		slices.ContainsFunc(f.planned, func(p *plannedFault) bool { return p.mayStrike(base) }) ||
+		slices.ContainsFunc(f.rules, func(r *ruleState) bool { return r.Match.Matches(base) })
+}
+
+// decide says what is to happen at an event that has come up.
+func (e *engine) decide(event schedule.Event) []*armed {
+	f := e.faults
+	var list []*armed
+	arm := func(a *armed) {
+		if e.hold(a, event) {
+			list = append(list, a)
+		}
+	}
+	for _, a := range f.own {
+		if a.chooses(event) {
+			arm(&armed{reactor: a.reactor, own: true})
+		}
+	}
+	if e.healed() {
+		return list
+	}
+	able := make([][]schedule.Fault, len(f.rules))
+	for i, r := range f.rules {
+		able[i] = r.selects(event)
+	}
+	for _, p := range f.planned {
+		if p.selects(event) {
+			fault := p.Fault
+			fault.At = event
+			a := &armed{fault: fault, result: p.result, rule: f.ruleOf(fault, able)}
+			if a.rule != nil {
+				a.rule.spent++
+			}
+			arm(a)
+		}
+	}
+	for i, r := range f.rules {
+		if f.injector == nil || len(able[i]) == 0 || !e.affords(r) {
+			continue
+		}
+		if fault, strikes := f.injector.Inject(r.FaultRule, event, able[i]); strikes {
+			fault.At, fault.Select = event, nil
+			e.faults.spent++
+			r.spent++
+			arm(&armed{fault: fault, injected: true, result: -1, rule: r})
+		}
+	}
+	return list
+}
+
+// chooses reports whether a reactor of the scenario's own is to be asked when an event of this name comes up.
+func (a *armed) chooses(base schedule.Event) bool {
+	if base.Verb == schedule.Deliver {
+		_, ok := a.reactor.(Streamer)
+		return ok
+	}
+	_, ok := a.reactor.(Holder)
+	return ok && base.Verb.IsRequest()
+}
+
+// affords reports whether the budgets have a fault of the rule left.
+func (e *engine) affords(r *ruleState) bool {
+	return e.faults.spent < max(e.config.Faults.Max, 1) && (r.Max == 0 || r.spent < r.Max)
+}
+
+// ruleOf returns the first rule that has the fault among those that can strike, or nil.
+func (f *faults) ruleOf(fault schedule.Fault, able [][]schedule.Fault) *ruleState {
+	for i, r := range f.rules {
+		if slices.ContainsFunc(able[i], func(other schedule.Fault) bool {
+			return other.Type == fault.Type && other.Params == fault.Params
+		}) {
+			return r
+		}
+	}
+	return nil
+}
+
+// hold makes the reactor of a fault, and asks it whether it holds the request back. It reports whether the reactor is ready;
+// if not, the run has failed.
+func (e *engine) hold(a *armed, event schedule.Event) bool {
+	if !a.own {
+		var err error
+		if a.reactor, err = e.config.NewReactor(a.fault); err != nil {
+			e.fail(fmt.Errorf("fault %s: %w", a.fault, err))
+			return false
+		}
+	}
+	holder, ok := a.reactor.(Holder)
+	if !ok || !event.Verb.IsRequest() {
+		return true
+	}
+	if d := holder.Hold(event); d > 0 {
+		a.since, a.until = e.clock, e.faultEnd(d)
+		e.faults.held = append(e.faults.held, a)
+		if !a.own {
+			e.struck(a, -1)
+		}
+		if a.until < Forever {
+			e.disturbed(a.until)
+		}
+	}
+	return true
+}
+
+// heldBack reports whether a fault holds a request back.
+func (e *engine) heldBack(s stepper) bool {
+	return slices.ContainsFunc(e.faultsAt(s), func(a *armed) bool { return a.until > e.clock })
+}
+
+// heldUntil returns until when requests are held back. Those that are for ever are left out.
+func (e *engine) heldUntil() []time.Duration {
+	if e.faults == nil {
+		return nil
+	}
+	var times []time.Duration
+	for _, a := range e.faults.held {
+		if !a.over && a.until > e.clock && a.until < Forever {
+			times = append(times, a.until)
+		}
+	}
+	return times
+}
+
+// struck notes that a fault has struck, in a record or, as yet, in none (-1): a request that is held back.
+func (e *engine) struck(a *armed, record int) {
+	if record >= 0 && a.until > 0 {
+		r := &e.history.Records[record]
+		r.Held = max(r.Held, e.clock-a.since)
+	}
+	if a.own {
+		return
+	}
+	if a.result < 0 {
+		a.result = len(e.history.Faults)
+		e.history.Faults = append(e.history.Faults, history.FaultResult{Fault: a.fault, Record: -1})
+	}
+	result := &e.history.Faults[a.result]
+	if !a.struck {
+		a.struck = true
+		result.Struck, result.At = true, a.fault.At
+		if a.rule != nil {
+			a.rule.struck++
+			result.Rule = a.rule.Name
+		}
+		e.disturbed(e.clock)
+	}
+	if record >= 0 && result.Record < 0 {
+		result.Record = record
+	}
+	if record >= 0 && e.history.Records[record].Fault == "" {
+		e.history.Records[record].Fault = a.fault.Type
+		e.hash.String(string(a.fault.Type))
+	}
+}
+
+// ruleResults returns what the rules came to.
+func (e *engine) ruleResults() []history.RuleResult {
+	if e.faults == nil {
+		return nil
+	}
+	var results []history.RuleResult
+	for _, r := range e.faults.rules {
+		results = append(results, history.RuleResult{Name: r.Name, Eligible: r.eligible, Struck: r.struck})
+	}
+	return results
 }

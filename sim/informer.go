@@ -28,8 +28,9 @@ func (e *engine) newInformer(actor string, incarnation int, controller string, k
 			Verb: schedule.Deliver, Kind: kind.Name()},
 		thread: e.newThread("", ""),
 		view:   cache.New(e.server, kind, s),
-		number: uint64(len(e.informers)),
+		number: e.informed,
 	}
+	e.informed++
 	inf.thread.infra = true
 	e.informers = append(e.informers, inf)
 	return inf
@@ -114,9 +115,10 @@ func (p *process) newRegistration(inf *informer, name string, handle func(cache.
 		process: p,
 		thread:  e.newThread(name, ""),
 		event:   inf.event,
-		number:  uint64(len(e.registrations)),
+		number:  e.registered,
 		feed:    make(chan cache.Delta),
 	}
+	e.registered++
 	r.thread.infra = true
 	r.event.Verb, r.event.Controller = schedule.Handle, name
 	var initial []cache.Delta

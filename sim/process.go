@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -21,6 +20,7 @@ type process struct {
 	engine      *engine
 	name        string
 	incarnation int
+	config      *Process
 	program     Program
 	cancel      context.CancelFunc
 	dead        bool // guarded by engine.mu; calls of a dead process never return
@@ -62,20 +62,19 @@ type thread struct {
 
 // op is a goroutine of a program that has parked: it waits for the engine to carry out exec and wake it.
 type op struct {
+	flight // the request to the server, if it is one
+
 	process *process
 	thread  *thread
 	event   schedule.Event // without its occurrence
-	since   uint64
 
 	// ready says whether the step is enabled; nil means always.
 	ready func() bool
-	// exec carries the step out, on the engine's goroutine; nil for a step that only lets the goroutine go on.
+	// exec carries the step out, on the engine's goroutine; nil for a request, and for a step that only lets the goroutine
+	// go on.
 	exec func(*op)
-	// call is the request to the server, if it is one; reads is what a cached read reads.
-	call  *apiserver.Request
+	// reads is what a cached read reads.
 	reads *cacheRead
-	// notBefore is the virtual time until which a strategy delays the step.
-	notBefore time.Duration
 
 	wake      chan struct{}
 	granted   bool // guarded by engine.mu
@@ -212,7 +211,7 @@ func (e *engine) arrive(o *op) {
 func (e *engine) abandon(o *op) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if o.granted {
+	if o.granted || o.process.dead {
 		return
 	}
 	o.cancelled = true
@@ -254,7 +253,7 @@ func (e *engine) collect() {
 			e.ops = slices.DeleteFunc(e.ops, func(other *op) bool { return other == o })
 			o.event = schedule.Event{Actor: o.event.Actor, Incarnation: o.event.Incarnation,
 				Controller: o.event.Controller, Key: o.event.Key, Verb: schedule.Wake}
-			o.ready, o.exec, o.call, o.reads, o.notBefore = nil, nil, nil, nil, 0
+			o.ready, o.exec, o.reads, o.flight = nil, nil, nil, flight{since: o.since}
 		}
 		if o.thread != e.running || e.advanced {
 			o.thread.burst++
@@ -283,15 +282,35 @@ func compareOps(a, b *op) int {
 // grant carries out a parked goroutine's step, lets the goroutine go on, and waits until all is parked again.
 func (e *engine) grant(o *op) {
 	granted := e.unpark(o)
+	at, held := e.faultsAtAll(granted)
+	if held {
+		return
+	}
 	for _, o := range granted {
-		if o.exec != nil {
+		switch {
+		case o.process.dead: // of what another of them came upon
+		case o.returns > 0:
+			e.noteReturn(o)
+		case o.call != nil:
+			e.try(o, at)
+		case o.exec != nil:
 			o.exec(o)
-		} else {
+		default:
 			e.note(o.thread, o.event, -1)
 		}
 	}
+	e.happenedAt(at)
 	for _, o := range granted {
-		e.release(o)
+		switch {
+		case o.process.dead:
+			o.killed = true
+			e.release(o)
+		case o.kept:
+			o.kept = false
+			e.ops = append(e.ops, o)
+		default:
+			e.release(o)
+		}
 	}
 	e.settle()
 }
@@ -325,15 +344,15 @@ func (e *engine) release(o *op) {
 }
 
 // start starts the process's program in a goroutine of its own.
-func (p *process) start() {
+func (p *process) start(cause int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	e := p.engine
-	e.note(p.main, schedule.Event{Actor: p.name, Incarnation: p.incarnation, Verb: schedule.Start}, -1)
+	e.note(p.main, schedule.Event{Actor: p.name, Incarnation: p.incarnation, Verb: schedule.Start}, cause)
 	e.pay()
 	p.spawn(func() {
 		if err := p.program.Start(ctx, &Env{process: p}); err != nil {
-			e.fail(&ProgramError{Process: p.name, Err: err})
+			p.fail(&ProgramError{Process: p.name, Err: err})
 		}
 	})
 	e.settle()
@@ -344,41 +363,25 @@ func (p *process) spawn(f func()) {
 	go func() {
 		defer func() {
 			if value := recover(); value != nil {
-				p.engine.panicked(p.name, value, debug.Stack())
+				p.panicked(value, debug.Stack())
 			}
 		}()
 		f()
 	}()
 }
 
-// kill ends the process: its parked goroutines exit, its later calls never return, its context ends.
-func (p *process) kill() {
+// fail ends the run with an error of the process.
+func (p *process) fail(err error) {
 	e := p.engine
 	e.mu.Lock()
-	p.dead = true
-	e.mu.Unlock()
-	e.pay()
-	for _, o := range e.ops {
-		if o.process == p {
-			o.killed = true
-			e.release(o)
-		}
-	}
-	e.ops = slices.DeleteFunc(e.ops, func(o *op) bool { return o.process == p })
-	for _, r := range e.registrations {
-		if r.process == p {
-			close(r.feed)
-		}
-	}
-	if p.cancel != nil {
-		p.cancel()
+	defer e.mu.Unlock()
+	if !p.dead {
+		e.fail(err)
 	}
 }
 
-// fail ends the run with an error that is neither the scenario's nor the schedule's doing.
+// fail ends the run with an error that is no finding. The caller holds e.mu, or is the engine while everything is parked.
 func (e *engine) fail(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.failure == nil {
 		e.failure = err
 	}
@@ -397,11 +400,15 @@ func plainStack(stack []byte) []byte {
 }
 
 // panicked ends the run with a panic of the operator under test.
-func (e *engine) panicked(actor string, value any, stack []byte) {
+func (p *process) panicked(value any, stack []byte) {
+	e := p.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if p.dead {
+		return
+	}
 	if e.panic == "" {
-		e.panic = fmt.Sprintf("%s: %v\n\n%s", actor, value, plainStack(stack))
+		e.panic = fmt.Sprintf("%s: %v\n\n%s", p.name, value, plainStack(stack))
 	}
 	e.signal()
 }
@@ -412,8 +419,10 @@ func (p *process) log(t *thread, line history.Log) {
 	line.At = e.elapsed()
 	line.Actor, line.Key, line.Attempt = p.name, t.key, t.attempt
 	e.mu.Lock()
-	e.lines = append(e.lines, logLine{thread: t.id, Log: line})
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	if !p.dead {
+		e.lines = append(e.lines, logLine{thread: t.id, Log: line})
+	}
 }
 
 type logLine struct {

@@ -200,32 +200,50 @@ func (q *racerQueue) failed(key string, err error) {
 
 // racerWorker carries out passes. As a step it makes the call its task has decided on.
 type racerWorker struct {
-	queue     *racerQueue
-	thread    *thread
-	key       string
-	task      Task // nil when idle
-	call      *apiserver.Request
-	event     schedule.Event
-	since     uint64
-	notBefore time.Duration
+	flight
+
+	queue  *racerQueue
+	thread *thread
+	key    string
+	task   Task // nil when idle
+	event  schedule.Event
 }
 
 func (w *racerWorker) enabled() bool {
-	return w.call != nil && w.notBefore <= w.queue.actor.engine.clock
+	return w.busy() && w.notBefore <= w.queue.actor.engine.clock
 }
 
-func (w *racerWorker) base() *schedule.Event         { return &w.event }
-func (w *racerWorker) owner() *thread                { return w.thread }
-func (w *racerWorker) order() uint64                 { return w.since }
-func (w *racerWorker) infrastructure() bool          { return false }
-func (w *racerWorker) request() bool                 { return true }
-func (w *racerWorker) sight(e *engine) (int64, bool) { return e.sight(w.call), true }
+// busy reports whether the worker has a call to make, or one whose answer is on its way back.
+func (w *racerWorker) busy() bool { return w.call != nil || w.returns > 0 }
 
-// take makes the call and hands its answer to the task.
+func (w *racerWorker) base() *schedule.Event { return &w.event }
+func (w *racerWorker) owner() *thread        { return w.thread }
+func (w *racerWorker) order() uint64         { return w.since }
+func (w *racerWorker) infrastructure() bool  { return false }
+func (w *racerWorker) request() bool         { return w.call != nil }
+
+func (w *racerWorker) sight(e *engine) (int64, bool) {
+	if w.call == nil {
+		return 0, false
+	}
+	return e.sight(w.call), true
+}
+
+// take makes the call and, unless it is kept, hands its answer to the task.
 func (w *racerWorker) take(e *engine) {
-	response := e.call(w.thread, w, w.call)
+	if w.returns > 0 {
+		e.noteReturn(w)
+	} else {
+		at := e.standing(e.faultsAt(w))
+		e.try(w, at)
+		e.happenedAt(at)
+	}
+	if w.kept {
+		w.kept = false
+		return
+	}
 	w.call = nil
-	w.act(w.task.Next(response))
+	w.act(w.task.Next(w.outcome()))
 }
 
 // act does what the task wants next.
@@ -235,7 +253,7 @@ func (w *racerWorker) act(action Action) {
 	switch {
 	case action.request != nil:
 		e.sequence++
-		w.call, w.since = action.request, e.sequence
+		w.flight = flight{call: action.request, since: e.sequence}
 		w.event = requestEvent(action.request)
 		w.event.Actor, w.event.Controller, w.event.Key = q.actor.config.Name, q.actor.controllerName(q.name), w.key
 		w.notBefore = e.delay(w.event)

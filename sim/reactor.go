@@ -33,11 +33,15 @@ type FaultRule struct {
 
 // Reactor stands at the API server's door and acts on requests: it makes a fault happen, or whatever else a test wants. A
 // run makes its own reactors, as they may hold state. They are called on the engine's goroutine: they must neither block nor
-// use a client.
+// use a client. They act once the script has begun, and never while the scenario settles.
+//
+// A fault has struck where its reactor asked for something: one that only looks on has not.
 type Reactor interface {
-	// Before is called when a request is about to be carried out.
+	// Before is called when a request is about to be carried out: not any more when a reactor before this one has answered
+	// it, or broken the connection. What client-go makes again is a request of its own.
 	Before(d *Door)
-	// After is called when the server, or a reactor, has answered, and the answer has not gone back yet.
+	// After is called when the server, or a reactor, has answered, and the answer has not gone back yet; not any more when a
+	// reactor before this one has broken the connection.
 	After(d *Door)
 }
 
@@ -45,6 +49,7 @@ type Reactor interface {
 type Holder interface {
 	Reactor
 	// Hold is called when a request first comes up, and says for how long it is held; [Forever] means until the faults heal.
+	// A request that is held for ever keeps no run from being terminal.
 	Hold(event schedule.Event) time.Duration
 }
 
@@ -61,12 +66,16 @@ type Streamer interface {
 // Door is a request at the API server's door, as a reactor sees it and what it may do about it.
 type Door struct {
 	engine   *engine
+	process  *process // nil for a racer
 	context  context.Context
 	event    schedule.Event
 	request  *apiserver.Request
 	response *apiserver.Response
+	reactors []*armed
+	struck   []*armed // those of faults that did something, or held the request back
 
 	// What reactors asked for.
+	acted  bool          // the one that is called now has asked for something
 	final  bool          // client-go does not get to see the answer, and does not try again
 	broken error         // the connection broke
 	late   time.Duration // the response goes back so much later
@@ -95,7 +104,12 @@ func (d *Door) Response() *apiserver.Response { return d.response }
 
 // Answer answers in place of the server: before the request was carried out instead of it, afterwards in place of its
 // answer. client-go sees the answer, and tries again after some of them.
-func (d *Door) Answer(response *apiserver.Response) { d.response, d.broken = response, nil }
+func (d *Door) Answer(response *apiserver.Response) {
+	if response.Code == 0 && response.Err != nil {
+		response.Code = int(response.Err.ErrStatus.Code)
+	}
+	d.acted, d.response, d.broken, d.final = true, response, nil, false
+}
 
 // AnswerClient answers like [Door.Answer], with what the actor's client returns in the end: client-go has no part in it.
 func (d *Door) AnswerClient(response *apiserver.Response) {
@@ -105,17 +119,22 @@ func (d *Door) AnswerClient(response *apiserver.Response) {
 
 // Break breaks the connection: in place of an answer the actor's client gets the error. Before the request was carried
 // out, it never is. client-go tries reads again.
-func (d *Door) Break(err error) { d.broken = err }
+func (d *Door) Break(err error) { d.acted, d.broken, d.final = true, err, false }
 
 // DelayResponse lets the answer go back so much later.
-func (d *Door) DelayResponse(by time.Duration) { d.late = by }
+func (d *Door) DelayResponse(by time.Duration) { d.acted, d.late = true, by }
 
 // Crash ends the actor's process, and starts it again. Before the request was carried out, it never is; afterwards the
 // answer is lost. A racer does not crash.
-func (d *Door) Crash(r Restart) { d.crash = &r }
+func (d *Door) Crash(r Restart) {
+	if d.process != nil {
+		d.acted, d.crash = true, &r
+	}
+}
 
 // Do makes a request in the name of somebody else, at this moment. It is a step of its own in the history.
 func (d *Door) Do(actor string, r *apiserver.Request) *apiserver.Response {
+	d.acted = true
 	return d.engine.intrude(actor, r)
 }
 
@@ -127,6 +146,7 @@ func (d *Door) Get(kind *apiserver.Kind, namespace, name string) apiserver.Objec
 // Later makes a request in the name of somebody else after a span of virtual time, or when the faults heal. make is called
 // at that time, and may return nil.
 func (d *Door) Later(actor string, after time.Duration, make func() *apiserver.Request) {
+	d.acted = true
 	d.engine.intrudeLater(actor, after, make)
 }
 

@@ -21,6 +21,8 @@ type eventState struct {
 	record int
 	// burst and commits of the thread at the latest one, see thread.
 	burst, commits int
+	// spoilt says that a fault struck at the latest one, or that client-go makes it again: what comes next is no repetition.
+	spoilt bool
 }
 
 // cacheRead says what a cached read looks at.
@@ -87,6 +89,9 @@ func (e *engine) sight(r *apiserver.Request) int64 {
 // occurrence returns the number that the step will have among those of its name. A poll keeps the number of the event
 // it repeats.
 func (e *engine) occurrence(s stepper) int {
+	if c, ok := s.(carrier); ok && c.inFlight().returns > 0 {
+		return c.inFlight().returns
+	}
 	state := e.events[*s.base()]
 	switch {
 	case state == nil:
@@ -100,9 +105,9 @@ func (e *engine) occurrence(s stepper) int {
 
 // repeats reports whether the step is a poll: its thread made the same request before, has slept or begun another pass
 // since, committed nothing from then on, and what it looks at is as it was.
-func (e *engine) repeats(s stepper, state *eventState) bool {
+func (e *engine) repeats(s caller, state *eventState) bool {
 	t := s.owner()
-	if t == nil || state.burst == t.burst || state.commits != t.commits {
+	if t == nil || state.spoilt || state.burst == t.burst || state.commits != t.commits {
 		return false
 	}
 	sight, ok := s.sight(e)
@@ -161,72 +166,131 @@ func (e *engine) hashStep(r *history.Record) {
 	if r.Committed != 0 {
 		h.Int(int64(e.state))
 	}
+	if event.Incarnation > 1 {
+		h.Int(int64(event.Incarnation))
+	}
+	if event.Return {
+		h.String("return")
+	}
 }
 
-// call executes a request and records it.
-func (e *engine) call(t *thread, s stepper, r *apiserver.Request) *apiserver.Response {
+// visit is one request to the server.
+type visit struct {
+	thread  *thread
+	event   schedule.Event // its name, as announced
+	request *apiserver.Request
+	state   *eventState
+	poll    bool
+	carried int64
+	sight   int64
+
+	response *apiserver.Response // the server's; nil if the request did not reach it
+	record   int                 // -1 before there is one
+	again    bool                // client-go makes the request again
+}
+
+// caller is who makes a request: a carrier, or an intruder.
+type caller interface {
+	base() *schedule.Event
+	owner() *thread
+	sight(e *engine) (sight int64, ok bool)
+}
+
+// announce names a request that is about to be made.
+func (e *engine) announce(s caller, r *apiserver.Request) *visit {
 	event := *s.base()
 	state := e.stateOf(event)
 	poll := state.count > 0 && e.repeats(s, state)
-	named := event
-	named.Occurrence = state.count
+	event.Occurrence = state.count
 	if !poll {
-		named.Occurrence++
+		event.Occurrence++
 	}
-	announced, carried, sight := named, carriedRevision(r), e.sight(r)
-	e.monitor.Before(e.clock, announced)
-	response := e.server.Do(r)
-	e.history.Requests++
-	if response.Committed != 0 {
-		t.commits++
-		e.committed(r.Kind)
-	}
-	if poll && response.Committed == 0 && response.Code == state.code {
-		e.repeat(state, &named, response)
-	} else {
-		state.count++
-		named.Occurrence = state.count
-		e.appendCall(t, named, r.Kind, response, carried)
-		state.record = e.last
-	}
-	state.code, state.burst, state.commits, state.sight = response.Code, t.burst, t.commits, sight
-	if response.Committed != 0 {
-		e.monitor.Committed(e.clock, r.Kind.Name())
-		if t.story {
+	return &visit{thread: s.owner(), event: event, request: r, state: state, poll: poll,
+		carried: carriedRevision(r), sight: e.sight(r), record: -1}
+}
+
+// serve has the server carry a request out. A commit is recorded at once: what others do because of it comes later.
+func (e *engine) serve(v *visit) {
+	e.monitor.Before(e.clock, v.event)
+	v.response = e.server.Do(v.request)
+	if v.response.Committed != 0 {
+		v.thread.commits++
+		e.committed(v.request.Kind)
+		e.appendCall(v, answer{response: v.response})
+		e.monitor.Committed(e.clock, v.request.Kind.Name())
+		if v.thread.story {
 			e.disturbed(e.clock)
 		}
 	}
-	e.monitor.After(e.clock, announced, r, response)
-	return response
+	e.monitor.After(e.clock, v.event, v.request, v.response)
+}
+
+// close records a request with what the actor saw of its answer, and with the faults that struck.
+func (e *engine) close(v *visit, a answer, d *Door) {
+	e.history.Requests++
+	if v.response == nil && a.response != nil { // a reactor answered in place of the server
+		e.monitor.Before(e.clock, v.event)
+		e.monitor.After(e.clock, v.event, v.request, a.response)
+	}
+	state := v.state
+	switch code := a.code(); {
+	case v.record >= 0:
+		e.amend(v.record, a)
+	case v.poll && code == state.code && !v.again:
+		e.repeat(state, &v.event, code)
+		v.record = state.record
+	default:
+		e.appendCall(v, a)
+	}
+	e.history.Records[v.record].Retry = v.again
+	state.code, state.burst, state.commits, state.sight = a.code(), v.thread.burst, v.thread.commits, v.sight
+	state.spoilt = v.again
+	if d != nil {
+		state.spoilt = state.spoilt || len(d.struck) > 0
+		for _, a := range d.struck {
+			e.struck(a, v.record)
+		}
+	}
+}
+
+// amend corrects a record, made when its request was committed, to what the actor saw of it.
+func (e *engine) amend(record int, a answer) {
+	r := &e.history.Records[record]
+	before := *r
+	a.write(r)
+	if r.Code != before.Code || r.Reason != before.Reason {
+		e.hash.Int(int64(r.Code))
+		e.hash.String(r.Reason)
+	}
 }
 
 // repeat counts a poll that was answered as before.
-func (e *engine) repeat(state *eventState, event *schedule.Event, response *apiserver.Response) {
+func (e *engine) repeat(state *eventState, event *schedule.Event, code int) {
 	record := &e.history.Records[state.record]
 	record.Repeats++
 	record.LastAt = e.clock
 	e.last = state.record
 	e.hash.String(string(event.Verb))
 	e.hash.Int(int64(e.clock))
-	e.hash.Int(int64(response.Code))
+	e.hash.Int(int64(code))
 }
 
-func (e *engine) appendCall(
-	t *thread, event schedule.Event, kind *apiserver.Kind, response *apiserver.Response, carried int64,
-) {
-	record := history.Record{
-		Event: event, Cause: -1, ReadsFrom: -1,
-		Code: response.Code, Before: response.Before, After: response.Object,
-		Carried: carried, Revision: response.Revision, Committed: response.Committed,
+func (e *engine) appendCall(v *visit, a answer) {
+	v.state.count++
+	record := history.Record{Event: v.event, Cause: -1, ReadsFrom: -1, Carried: v.carried}
+	record.Event.Occurrence = v.state.count // of a poll that is answered in another way it is the next
+	if v.response != nil {
+		record.Before, record.Committed = v.response.Before, v.response.Committed
 	}
-	if response.Err != nil {
-		status := response.Err.Status()
-		record.Reason, record.Message = string(status.Reason), status.Message
+	if a.err == nil {
+		record.After, record.Revision = a.response.Object, a.response.Revision
 	}
-	if carried != 0 {
-		record.ReadsFrom = e.readsFrom(event, kind, carried)
+	a.write(&record)
+	if v.carried != 0 {
+		record.ReadsFrom = e.readsFrom(v.event, v.request.Kind, v.carried)
 	}
-	e.append(t, record)
+	e.append(v.thread, record)
+	v.record, v.state.record = e.last, e.last
 }
 
 // readsFrom finds the answer that gave an actor the revision its write carries: the latest one that did. None can have come
@@ -234,7 +298,7 @@ func (e *engine) appendCall(
 func (e *engine) readsFrom(event schedule.Event, kind *apiserver.Kind, carried int64) int {
 	for i := len(e.history.Records) - 1; i >= e.commits[carried]; i-- {
 		r := &e.history.Records[i]
-		if r.Event.Actor != event.Actor || r.Event.Kind != event.Kind {
+		if r.Event.Actor != event.Actor || r.Event.Incarnation != event.Incarnation || r.Event.Kind != event.Kind {
 			continue
 		}
 		switch r.Event.Verb {
@@ -321,7 +385,7 @@ func (e *engine) readCache(o *op, read func(*op)) {
 	poll := state.count > 0 && e.repeats(o, state)
 	read(o)
 	if poll {
-		e.repeat(state, &o.event, &apiserver.Response{})
+		e.repeat(state, &o.event, 0)
 	} else {
 		e.note(o.thread, o.event, -1)
 		record := &e.history.Records[e.last]

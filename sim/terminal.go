@@ -119,25 +119,28 @@ func (e *engine) pendingDeadline(target *time.Duration) bool {
 	for _, at := range e.delayed() {
 		due(at, true)
 	}
+	for _, at := range e.heldUntil() {
+		due(at, true)
+	}
 	return pending
 }
 
-// delayed returns the times until which a strategy delays calls.
+// delayed returns the times until which calls are delayed, and answers on their way back. What is so for ever is left out.
 func (e *engine) delayed() []time.Duration {
-	if e.plan.Strategy == nil {
-		return nil
-	}
 	var times []time.Duration
-	for _, o := range e.ops {
-		if o.notBefore > e.clock {
-			times = append(times, o.notBefore)
+	add := func(at time.Duration) {
+		if at > e.clock && at < Forever {
+			times = append(times, at)
 		}
+	}
+	for _, o := range e.ops {
+		add(o.notBefore)
 	}
 	for _, a := range e.racers {
 		for _, q := range a.queues {
 			for _, w := range q.workers {
-				if w.call != nil && w.notBefore > e.clock {
-					times = append(times, w.notBefore)
+				if w.busy() {
+					add(w.notBefore)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -149,6 +150,9 @@ func (r *run) inBubble(progress *atomic.Int64) {
 	time.Sleep(time.Until(r.world.begin)) // of virtual time, as all in a bubble
 	e := newEngine(r, progress)
 	r.engine = e
+	if r.failure = e.prepareFaults(); r.failure != nil {
+		return
+	}
 	e.begin()
 	r.failure = e.loop()
 	e.finish()
@@ -179,7 +183,8 @@ func (e *engine) begin() {
 		e.monitor.Start(e.clock)
 	}
 	for i := range e.config.Processes {
-		e.launch(&e.config.Processes[i], 1)
+		config := &e.config.Processes[i]
+		e.launch(config, config.Program, 1, -1)
 	}
 	for i := range e.config.Racers {
 		if racer := &e.config.Racers[i]; !racer.WithScript {
@@ -191,14 +196,14 @@ func (e *engine) begin() {
 	}
 }
 
-// launch makes a process and starts its program.
-func (e *engine) launch(config *Process, incarnation int) {
+// launch makes a process and starts a program in it; cause is the record of what made it start, or -1.
+func (e *engine) launch(config *Process, program Program, incarnation, cause int) {
 	p := &process{
-		engine: e, name: config.Name, incarnation: incarnation, program: config.Program,
+		engine: e, name: config.Name, incarnation: incarnation, config: config, program: program,
 		main: e.newThread("", ""), threads: map[passKey]*thread{},
 	}
 	e.processes = append(e.processes, p)
-	p.start()
+	p.start(cause)
 }
 
 // beginScript starts the racers that tell the story. From here on strategies apply.
@@ -210,6 +215,7 @@ func (e *engine) beginScript() {
 	}
 	e.quiet.commit(e.clock)
 	e.disturbed(e.clock)
+	e.beginFaults()
 	for i := range e.config.Racers {
 		if racer := &e.config.Racers[i]; racer.WithScript {
 			e.startRacer(racer)
@@ -233,9 +239,12 @@ func (e *engine) finish() {
 	h.Gaps = e.touchedGaps()
 	h.Passes = e.endedPasses()
 	h.Constraints = e.constraintResults()
+	h.Rules = e.ruleResults()
 	h.Unfinished = e.unfinished()
 	for _, p := range e.processes {
-		p.kill()
+		if !p.dead {
+			p.kill()
+		}
 	}
 	e.drain()
 }
@@ -270,12 +279,20 @@ func (e *engine) touchedGaps() []string {
 	return slices.Sorted(maps.Keys(e.gaps))
 }
 
-// endedPasses counts the passes of every controller.
+// endedPasses counts the passes of every controller, over all starts of its process.
 func (e *engine) endedPasses() []history.Passes {
 	var all []history.Passes
 	for _, p := range e.processes {
 		for _, controller := range slices.Sorted(maps.Keys(p.ends)) {
-			all = append(all, *p.ends[controller])
+			ended := *p.ends[controller]
+			i := slices.IndexFunc(all, func(h history.Passes) bool { return h.Actor == p.name && h.Controller == controller })
+			if i < 0 {
+				all = append(all, ended)
+				continue
+			}
+			all[i].Total += ended.Total
+			all[i].Failed += ended.Failed
+			all[i].LastError = cmp.Or(ended.LastError, all[i].LastError)
 		}
 	}
 	return all
