@@ -55,6 +55,8 @@ type engine struct {
 	queues        []queueSource
 	informers     []*informer
 	registrations []*registration
+	informed      uint64 // counts the informers there have been, registered the registrations
+	registered    uint64
 	racers        []*racerActor
 	observers     []Observer
 	timers        []*timer
@@ -222,7 +224,9 @@ func (e *engine) gather() {
 		for _, inf := range e.informers {
 			if inf.enabled() {
 				e.lagging = true
-				e.admit(inf)
+				if e.flows(inf) {
+					e.admit(inf)
+				}
 			}
 		}
 	}
