@@ -36,6 +36,8 @@ type driver struct {
 	refuse func(actor string, r *apiserver.Request) *apiserver.Response
 	// after, if set, is called after each request.
 	after func(actor string, r *apiserver.Request)
+	// breaks, if set, says whether an informer's watch breaks before the event that is pending.
+	breaks func() bool
 }
 
 func newDriver(t *testing.T, version apiserver.Version) *driver {
@@ -128,7 +130,7 @@ func (d *driver) choices() []choice {
 	for _, env := range d.actors {
 		for _, informer := range env.informers {
 			if _, ok := informer.view.Pending(); ok && !informer.held {
-				choices = append(choices, choice{take: func() { informer.deliver(informer.view.Advance()) }})
+				choices = append(choices, choice{take: informer.advance})
 			}
 		}
 		for _, queue := range env.queues {
@@ -347,6 +349,30 @@ func (e *driverEnv) hold(kind string, held bool) {
 	for _, informer := range e.informers {
 		if informer.view.Kind().Kind == kind {
 			informer.held = held
+		}
+	}
+}
+
+// advance delivers the next event, or a new list if the watch breaks.
+func (i *driverInformer) advance() {
+	if i.d.breaks != nil && i.d.breaks() {
+		i.relist()
+		return
+	}
+	i.deliver(i.view.Advance())
+}
+
+func (i *driverInformer) relist() {
+	for _, delta := range i.view.Relist() {
+		i.deliver(delta)
+	}
+}
+
+// relist lets the racer's informer on a kind miss what is pending, and list anew.
+func (e *driverEnv) relist(kind string) {
+	for _, informer := range e.informers {
+		if informer.view.Kind().Kind == kind {
+			informer.relist()
 		}
 	}
 }

@@ -36,6 +36,41 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestBrokenWatches plays the scripts of the recordings with watches that break now and then, so that the controllers miss
+// deletions and intermediate states and are told of what has not changed. What is left in the end is what was recorded; the one
+// exception that there is, see TestDependentRecreatedInAGap, takes more chance than these seeds have.
+func TestBrokenWatches(t *testing.T) {
+	files, err := filepath.Glob("testdata/traces-1.36/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			recorded := readTrace(t, file)
+			broken := 0
+			for seed := range uint64(20) {
+				d := newDriver(t, apiserver.V136)
+				d.random = rand.New(rand.NewPCG(seed, 1))
+				random := rand.New(rand.NewPCG(seed, 3))
+				d.breaks = func() bool {
+					breaks := random.IntN(5) == 0
+					if breaks {
+						broken++
+					}
+					return breaks
+				}
+				d.play(recorded.Script)
+				if diff := cmp.Diff(recorded.Final, d.final()); diff != "" {
+					t.Fatalf("seed %d: final state (-recorded +simulated):\n%s", seed, diff)
+				}
+			}
+			if broken == 0 {
+				t.Error("no watch broke")
+			}
+		})
+	}
+}
+
 // faults makes up to a number of requests fail at random. Conflicts are injected too, but only for what can conflict.
 func faults(d *driver, random *rand.Rand, left int) func(string, *apiserver.Request) *apiserver.Response {
 	return func(actor string, r *apiserver.Request) *apiserver.Response {

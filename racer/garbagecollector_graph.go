@@ -137,11 +137,13 @@ func (g *graph) insert(id identity) *node {
 	return n
 }
 
-// changed takes an added or updated object.
+// changed takes an added or updated object. An update from another object of the same name adds a node, and leaves the one of
+// the other where it is, as if that were still there: the graph builder does not look at the UID of the old object.
 func (g *graph) changed(id identity, old, obj apiserver.Object) {
 	n := g.byUID[id.uid]
 	if n == nil {
 		n = g.insert(id)
+		n.deletingDependents = deletesWith(obj, metav1.FinalizerDeleteDependents)
 	} else if n.virtual {
 		g.observe(n, id)
 	}
@@ -161,10 +163,12 @@ func (g *graph) changed(id identity, old, obj apiserver.Object) {
 
 // startsWith reports whether the change is the one that started a deletion with this finalizer.
 func startsWith(old, obj apiserver.Object, finalizer string) bool {
-	deletes := func(o apiserver.Object) bool {
-		return o != nil && o.GetDeletionTimestamp() != nil && hasFinalizer(o, finalizer)
-	}
-	return deletes(obj) && !deletes(old)
+	return deletesWith(obj, finalizer) && !deletesWith(old, finalizer)
+}
+
+// deletesWith reports whether there is an object that is being deleted and has the finalizer.
+func deletesWith(obj apiserver.Object, finalizer string) bool {
+	return obj != nil && obj.GetDeletionTimestamp() != nil && hasFinalizer(obj, finalizer)
 }
 
 // observe makes a virtual node real. Dependents that know it under another name are suspect.

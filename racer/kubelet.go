@@ -76,6 +76,9 @@ func (k *Kubelet) handle(d cache.Delta) {
 		delete(k.ages, pod.UID)
 		return
 	}
+	if d.Recreated() {
+		delete(k.ages, d.Old.GetUID())
+	}
 	age := k.ages[pod.UID]
 	if pod.Spec.NodeName != "" && age.started.IsZero() {
 		age.started = k.env.Now()

@@ -95,9 +95,9 @@ func (c *StatefulSetController) enqueue(set metav1.Object) {
 }
 
 func (c *StatefulSetController) handleSet(d cache.Delta) {
-	if d.Type == apiserver.Deleted {
-		delete(c.recorded, d.Object.GetUID())
-		delete(c.selectors, d.Object.GetUID())
+	if d.Type == apiserver.Deleted || d.Recreated() {
+		delete(c.recorded, d.Old.GetUID())
+		delete(c.selectors, d.Old.GetUID())
 	}
 	c.enqueue(d.Object)
 }

@@ -51,9 +51,16 @@ func (v *VolumeBinder) handleClaim(d cache.Delta) {
 
 func (v *VolumeBinder) handlePod(d cache.Delta) {
 	if pod := d.Object.(*corev1.Pod); d.Type == apiserver.Deleted || terminal(pod) {
-		for _, name := range claimsOf(pod) {
-			v.queue.Add(key(pod.Namespace, name))
-		}
+		v.enqueueClaims(pod)
+	}
+	if d.Recreated() {
+		v.enqueueClaims(d.Old.(*corev1.Pod)) // it has gone, and its successor may not use them
+	}
+}
+
+func (v *VolumeBinder) enqueueClaims(pod *corev1.Pod) {
+	for _, name := range claimsOf(pod) {
+		v.queue.Add(key(pod.Namespace, name))
 	}
 }
 

@@ -226,7 +226,9 @@ func (e *engine) gather() {
 		for _, inf := range e.informers {
 			if inf.enabled() {
 				e.lagging = true
-				e.admit(inf)
+				if e.flows(inf) {
+					e.admit(inf)
+				}
 			}
 		}
 	}

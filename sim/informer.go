@@ -12,10 +12,11 @@ import (
 type informer struct {
 	local
 
-	event  schedule.Event // of a delivery, without object and occurrence
+	event  schedule.Event // of the next step, without its occurrence
 	thread *thread
 	view   *cache.View
 	number uint64
+	watch  disturbance
 
 	handle        func(cache.Delta) // of a racer
 	registrations []*registration   // of a process
@@ -39,21 +40,34 @@ func (e *engine) newInformer(actor string, incarnation int, controller string, k
 // sync delivers the initial list.
 func (e *engine) sync(inf *informer) {
 	initial := inf.view.Sync()
-	event := inf.event
-	event.Verb = schedule.Sync
-	e.note(inf.thread, event, -1)
+	e.note(inf.thread, inf.list(), -1)
 	e.lagging = true
 	for _, delta := range permuted(e, inf.event, initial) {
 		inf.deliver(delta)
 	}
 }
 
+// enabled reports whether there is something to deliver, by the view alone: faults may keep it back, see engine.flows.
 func (inf *informer) enabled() bool {
 	delta, ok := inf.view.Pending()
 	if ok {
-		inf.event.Namespace, inf.event.Name = delta.Object.GetNamespace(), delta.Object.GetName()
+		inf.event = inf.delivery(delta)
 	}
 	return ok
+}
+
+// delivery names the delivery of one event.
+func (inf *informer) delivery(delta cache.Delta) schedule.Event {
+	event, key := inf.event, delta.Key()
+	event.Verb, event.Namespace, event.Name = schedule.Deliver, key.Namespace, key.Name
+	return event
+}
+
+// list names the delivery of a whole list.
+func (inf *informer) list() schedule.Event {
+	event := inf.event
+	event.Verb, event.Namespace, event.Name = schedule.Sync, "", ""
+	return event
 }
 
 func (inf *informer) base() *schedule.Event { return &inf.event }
@@ -61,8 +75,12 @@ func (inf *informer) owner() *thread        { return inf.thread }
 func (inf *informer) order() uint64         { return inf.number }
 func (inf *informer) infrastructure() bool  { return true }
 
-// take moves the cursor by one event.
+// take moves the cursor by one event, or to a new list.
 func (inf *informer) take(e *engine) {
+	if inf.watch.relist {
+		e.relist(inf)
+		return
+	}
 	delta := inf.view.Advance()
 	cause, ok := e.commits[inf.view.Revision()]
 	if !ok {
@@ -71,6 +89,7 @@ func (inf *informer) take(e *engine) {
 	e.note(inf.thread, inf.event, cause)
 	e.history.Records[inf.thread.last].After = delta.Object
 	e.lagging = true
+	e.resume(inf)
 	inf.deliver(delta)
 }
 

@@ -111,6 +111,9 @@ func (e *engine) pendingDeadline(target *time.Duration) bool {
 	if at, ok := e.holdDeadline(); ok {
 		due(at, true)
 	}
+	if at, ok := e.lagDeadline(); ok {
+		due(at, true)
+	}
 	for _, q := range e.queues {
 		if at, ok := q.deadline(); ok {
 			due(at, q.unsettled(e.quiet.lastCommit))

@@ -5,5 +5,8 @@
 // state while another sees the new one is a choice of the schedule. Views hold the server's immutable objects; nothing
 // is copied until somebody asks for a copy to change.
 //
-// Not modelled yet: relists (missed and coalesced events), resyncs, transforms.
+// A watch that the server cannot continue loses events: [View.Relist] then moves the view to the present state at once, and
+// tells of the difference what client-go's informers tell.
+//
+// Not modelled: resyncs, transforms.
 package cache

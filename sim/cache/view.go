@@ -38,12 +38,20 @@ type Delta struct {
 	Old apiserver.Object
 	// Initial is set for the events of the initial list.
 	Initial bool
+	// Unknown is set for a deletion that only a new list showed: Object is then the last state that the view was told of, at
+	// the revision of that state, and whatever came after it is unknown (k8s.io/client-go/tools/cache,
+	// DeletedFinalStateUnknown).
+	Unknown bool
 }
 
 // Key returns the namespace and name of the object.
 func (d Delta) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}
 }
+
+// Recreated reports an update from one object to another of the same name: the deletion of the one and the creation of the
+// other went unseen, see [View.Relist]. The Kubernetes controllers that care treat it as both.
+func (d Delta) Recreated() bool { return d.Old != nil && d.Old.GetUID() != d.Object.GetUID() }
 
 // View is what one informer has been told so far: the state of a kind at some point of its event log, its cursor.
 type View struct {
@@ -73,13 +81,9 @@ func (v *View) Synced() bool { return v.synced }
 // storage keys. From here the view follows the event log.
 func (v *View) Sync() []Delta {
 	v.synced = true
-	v.cursor = len(v.source.Log(v.kind))
-	v.revision = v.source.Revision()
+	v.catchUp()
 	var initial []Delta
-	for _, obj := range v.source.List(v.kind, v.selector.Namespace) {
-		if !v.kind.Matches(obj, v.selector.Labels, v.selector.Fields) {
-			continue
-		}
+	for _, obj := range v.list() {
 		delta := Delta{Type: apiserver.Added, Object: obj, Initial: true}
 		v.apply(delta)
 		initial = append(initial, delta)
@@ -111,6 +115,63 @@ func (v *View) Advance() Delta {
 	v.cursor++
 	v.apply(delta)
 	return delta
+}
+
+// Lose moves the cursor past an event that the view is never told of, and returns what it would have done. There must be one
+// pending. Only [View.Relist] makes the view right again.
+func (v *View) Lose() Delta {
+	delta, ok := v.Pending()
+	if !ok {
+		panic("cache: Lose without a pending event")
+	}
+	v.cursor++
+	return delta
+}
+
+// Relist moves the view to the present state as a new list does after a watch that cannot go on from where it was, and
+// returns what the view's followers are told: first, as deletions of unknown final state, what is gone; then all that the
+// list holds, in the order of the storage keys, as updates of what the view held before and additions of what it did not. An
+// object that has not changed is an update, too, at one and the same revision; one that was deleted and created again is an
+// update to another UID. That is processReplacedAllInfo of k8s.io/client-go/tools/cache/controller.go, v0.36.
+func (v *View) Relist() []Delta {
+	var deltas, replaced []Delta
+	listed := map[types.NamespacedName]bool{}
+	for _, obj := range v.list() {
+		delta := Delta{Type: apiserver.Added, Object: obj}
+		if old := v.items[delta.Key()]; old != nil {
+			delta.Type, delta.Old = apiserver.Modified, old
+		}
+		listed[delta.Key()] = true
+		replaced = append(replaced, delta)
+	}
+	for _, key := range v.keys {
+		if last := v.items[key]; !listed[key] {
+			deltas = append(deltas, Delta{Type: apiserver.Deleted, Object: last, Old: last, Unknown: true})
+		}
+	}
+	deltas = append(deltas, replaced...)
+	v.catchUp()
+	for _, delta := range deltas {
+		v.apply(delta)
+	}
+	return deltas
+}
+
+// list returns the objects that the view chooses of the present state, in the order of the storage keys.
+func (v *View) list() []apiserver.Object {
+	var chosen []apiserver.Object
+	for _, obj := range v.source.List(v.kind, v.selector.Namespace) {
+		if v.kind.Matches(obj, v.selector.Labels, v.selector.Fields) {
+			chosen = append(chosen, obj)
+		}
+	}
+	return chosen
+}
+
+// catchUp moves the cursor to the end of the log.
+func (v *View) catchUp() {
+	v.cursor = len(v.source.Log(v.kind))
+	v.revision = v.source.Revision()
 }
 
 // delta translates an event of the log into what a watch with the view's selector shows of it.

@@ -162,6 +162,9 @@ func text(d cache.Delta) string {
 	if d.Initial {
 		s += " initial"
 	}
+	if d.Unknown {
+		s += " unknown"
+	}
 	return s
 }
 
@@ -277,15 +280,20 @@ func TestViewModel(t *testing.T) {
 	}
 }
 
-func TestAdvancePanics(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("Advance with nothing pending does not panic")
-		}
-	}()
-	view := cache.New(&pods{}, podKind, cache.Selector{})
-	view.Sync()
-	view.Advance()
+// TestNothingPending checks that the cursor does not move past the end of the log.
+func TestNothingPending(t *testing.T) {
+	for name, move := range map[string]func(*cache.View) cache.Delta{"Advance": (*cache.View).Advance, "Lose": (*cache.View).Lose} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("with nothing pending there is no panic")
+				}
+			}()
+			view := cache.New(&pods{}, podKind, cache.Selector{})
+			view.Sync()
+			move(view)
+		})
+	}
 }
 
 // A view goes its own way: it holds what it has been told of, whatever the server holds by now.
@@ -313,4 +321,108 @@ func ExampleView() {
 	// MODIFIED default/web at revision 2
 	// DELETED default/web at revision 3
 	// 0 pods
+}
+
+// expectRelist returns what the view is to be told of a new list: what it holds and is gone, and then what there is.
+func (f *follower) expectRelist() []string {
+	present := map[types.NamespacedName]*corev1.Pod{}
+	for at, pod := range f.source.state {
+		if f.chooses(pod) {
+			present[at] = pod
+		}
+	}
+	var want []string
+	for _, pod := range sorted(f.state) {
+		if present[key(pod)] == nil {
+			want = append(want, fmt.Sprintf("DELETED %s %s after %[2]s unknown", key(pod), pod.ResourceVersion))
+		}
+	}
+	for _, pod := range sorted(present) {
+		if old := f.state[key(pod)]; old != nil {
+			want = append(want, fmt.Sprintf("MODIFIED %s %s after %s", key(pod), pod.ResourceVersion, old.ResourceVersion))
+		} else {
+			want = append(want, fmt.Sprintf("ADDED %s %s", key(pod), pod.ResourceVersion))
+		}
+	}
+	f.state, f.told = present, len(f.source.log)
+	return want
+}
+
+// relist loses some of the events that are pending and takes a new list.
+func (f *follower) relist(random *rand.Rand) {
+	for range random.IntN(3) {
+		if pending, ok := f.view.Pending(); ok {
+			if lost := f.view.Lose(); text(lost) != text(pending) {
+				f.t.Fatalf("pending was %s, lost is %s", text(pending), text(lost))
+			}
+		}
+	}
+	f.compare()
+	want := f.expectRelist()
+	var got []string
+	for _, d := range f.view.Relist() {
+		got = append(got, text(d))
+	}
+	if !slices.Equal(got, want) {
+		f.t.Fatalf("a new list is %q, want %q", got, want)
+	}
+	if f.view.Revision() != f.source.revision {
+		f.t.Fatalf("revision after a new list is %d, want %d", f.view.Revision(), f.source.revision)
+	}
+	if delta, ok := f.view.Pending(); ok {
+		f.t.Fatalf("%s is pending after a new list", text(delta))
+	}
+	f.compare()
+}
+
+// TestRelistModel compares views whose watches break, now and then, with a model.
+func TestRelistModel(t *testing.T) {
+	for name, chosen := range selections() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(100) {
+				random := rand.New(rand.NewPCG(seed, 2))
+				f := &follower{t: t, source: &pods{state: map[types.NamespacedName]*corev1.Pod{}}, chosen: chosen}
+				f.view = cache.New(f.source, podKind, chosen.Selector)
+				f.sync()
+				for range 80 {
+					switch random.IntN(8) {
+					case 0:
+						f.relist(random)
+					case 1, 2, 3:
+						f.advance()
+					default:
+						f.source.change(random)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A watch that cannot be continued loses what came to pass in between; a new list shows what it came to.
+func ExampleView_Relist() {
+	server := &pods{state: map[types.NamespacedName]*corev1.Pod{}}
+	pod := func(name, uid string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid)}}
+	}
+	server.put(pod("a", "a1"))
+	server.put(pod("b", "b1"))
+	view := cache.New(server, podKind, cache.Selector{})
+	view.Sync()
+
+	server.remove(types.NamespacedName{Namespace: "default", Name: "a"})
+	server.put(pod("a", "a2"))
+	server.remove(types.NamespacedName{Namespace: "default", Name: "b"})
+	server.put(pod("c", "c1"))
+	for _, delta := range view.Relist() {
+		fmt.Print(delta.Type, " ", delta.Key(), " ", delta.Object.GetUID(), " at ", delta.Object.GetResourceVersion())
+		if delta.Recreated() {
+			fmt.Print(", was ", delta.Old.GetUID())
+		}
+		fmt.Println(map[bool]string{true: ", final state unknown"}[delta.Unknown])
+	}
+	// Output:
+	// DELETED default/b b1 at 2, final state unknown
+	// MODIFIED default/a a2 at 4, was a1
+	// ADDED default/c c1 at 6
 }

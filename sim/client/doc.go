@@ -12,7 +12,9 @@
 // Typed, unstructured and metadata-only objects of a kind have informers of their own; informers that are asked for before
 // the manager starts get their initial list when it does, and cached reads before that fail. Every informer's cursor moves
 // by itself, so that reads of two kinds, or of one kind in two forms, may show different moments. Unstructured objects are
-// read live, and everything else from caches. Objects handed out are copies. Errors have the texts of controller-runtime,
+// read live, and everything else from caches. After a watch that could not go on, event handlers are told what a new list
+// shows: tombstones of what is gone, updates of all that was known before, changed or not, and additions that are no initial
+// ones. Objects handed out are copies. Errors have the texts of controller-runtime,
 // client-go and the API server, those of requests that client-go never sends included.
 //
 // A panic in a reconciler, handler, index function or runnable ends the run and is a finding, whatever RecoverPanic says. One
@@ -23,8 +25,8 @@
 //   - Webhooks can be registered and are never called; the process always leads; server-side apply is refused.
 //   - The options of ctrl.NewManager: ByObject, transforms, DisableFor and the others of caches, clients and controllers.
 //     Their defaults hold.
-//   - Resyncs, relists and tombstones. UnsafeDisableDeepCopy copies all the same, so that code which changes cached objects
-//     goes unnoticed.
+//   - Resyncs, on purpose: they would mask lost events. UnsafeDisableDeepCopy copies all the same, so that code which changes
+//     cached objects goes unnoticed.
 //   - Raw client-go through GetConfig or GetHTTPClient gets an explicit error.
 //   - Event handlers of one process run one at a time: one that waits for a call holds up the others.
 //   - Package-level loggers, as log.Log, write where they always do, and not into the history.

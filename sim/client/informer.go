@@ -86,7 +86,11 @@ func (i *informerHandle) dispatch(handler toolscache.ResourceEventHandler, d cac
 	case apiserver.Modified:
 		handler.OnUpdate(convert(d.Old), convert(d.Object))
 	case apiserver.Deleted:
-		handler.OnDelete(convert(d.Object))
+		if obj := convert(d.Object); d.Unknown {
+			handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: toolscache.MetaObjectToName(obj).String(), Obj: obj})
+		} else {
+			handler.OnDelete(obj)
+		}
 	}
 }
 
