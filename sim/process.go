@@ -77,6 +77,8 @@ type op struct {
 	// notBefore is the virtual time until which a strategy delays the step.
 	notBefore time.Duration
 
+	back *returned // set when the step is the way back of its response
+
 	wake      chan struct{}
 	granted   bool // guarded by engine.mu
 	cancelled bool // guarded by engine.mu
@@ -254,17 +256,17 @@ func (e *engine) collect() {
 			e.ops = slices.DeleteFunc(e.ops, func(other *op) bool { return other == o })
 			o.event = schedule.Event{Actor: o.event.Actor, Incarnation: o.event.Incarnation,
 				Controller: o.event.Controller, Key: o.event.Key, Verb: schedule.Wake}
-			o.ready, o.exec, o.call, o.reads, o.notBefore = nil, nil, nil, nil, 0
+			o.ready, o.exec, o.call, o.reads, o.notBefore, o.back = nil, nil, nil, nil, 0, nil
 		}
 		if o.thread != e.running || e.advanced {
 			o.thread.burst++
 		}
 		switch {
-		case o.call == nil:
+		case o.call == nil && o.reads == nil:
 		case i > 0 && compareOps(arrived[i-1], o) == 0: // a delay for one of those that are alike would be for any of them
 			o.notBefore = arrived[i-1].notBefore
 		default:
-			o.notBefore = e.delay(o.event)
+			o.notBefore = e.delay(o)
 		}
 		e.ops = append(e.ops, o)
 	}
@@ -283,14 +285,18 @@ func compareOps(a, b *op) int {
 // grant carries out a parked goroutine's step, lets the goroutine go on, and waits until all is parked again.
 func (e *engine) grant(o *op) {
 	granted := e.unpark(o)
+	released := granted[:0]
 	for _, o := range granted {
 		if o.exec != nil {
 			o.exec(o)
 		} else {
 			e.note(o.thread, o.event, -1)
 		}
+		if o.back != nil || !e.parkResponse(o) {
+			released = append(released, o)
+		}
 	}
-	for _, o := range granted {
+	for _, o := range released {
 		e.release(o)
 	}
 	e.settle()

@@ -37,6 +37,9 @@ func (e *engine) startRacer(config *RacerConfig) {
 	if observer, ok := a.racer.(Observer); ok {
 		e.observers = append(e.observers, observer)
 	}
+	if script, ok := a.racer.(Skipper); ok && config.WithScript && len(e.plan.Skip) > 0 {
+		script.Skip(e.plan.Skip)
+	}
 	a.racer.Start(a)
 	for _, inf := range a.informers {
 		e.sync(inf)
@@ -208,23 +211,37 @@ type racerWorker struct {
 	event     schedule.Event
 	since     uint64
 	notBefore time.Duration
+	back      *returned // set when the step is the way back of its response
 }
 
 func (w *racerWorker) enabled() bool {
-	return w.call != nil && w.notBefore <= w.queue.actor.engine.clock
+	return w.back != nil || w.call != nil && w.notBefore <= w.queue.actor.engine.clock
 }
 
-func (w *racerWorker) base() *schedule.Event         { return &w.event }
-func (w *racerWorker) owner() *thread                { return w.thread }
-func (w *racerWorker) order() uint64                 { return w.since }
-func (w *racerWorker) infrastructure() bool          { return false }
-func (w *racerWorker) request() bool                 { return true }
-func (w *racerWorker) sight(e *engine) (int64, bool) { return e.sight(w.call), true }
+func (w *racerWorker) base() *schedule.Event { return &w.event }
+func (w *racerWorker) owner() *thread        { return w.thread }
+func (w *racerWorker) order() uint64         { return w.since }
+func (w *racerWorker) infrastructure() bool  { return false }
+func (w *racerWorker) request() bool         { return w.call != nil }
+
+func (w *racerWorker) sight(e *engine) (int64, bool) {
+	if w.call == nil {
+		return 0, false
+	}
+	return e.sight(w.call), true
+}
 
 // take makes the call and hands its answer to the task.
 func (w *racerWorker) take(e *engine) {
+	if w.back != nil {
+		w.takeBack(e)
+		return
+	}
 	response := e.call(w.thread, w, w.call)
 	w.call = nil
+	if w.parkAnswer(response) {
+		return
+	}
 	w.act(w.task.Next(response))
 }
 
@@ -238,7 +255,7 @@ func (w *racerWorker) act(action Action) {
 		w.call, w.since = action.request, e.sequence
 		w.event = requestEvent(action.request)
 		w.event.Actor, w.event.Controller, w.event.Key = q.actor.config.Name, q.actor.controllerName(q.name), w.key
-		w.notBefore = e.delay(w.event)
+		w.notBefore = e.delay(w)
 	case action.wait > 0:
 		event := schedule.Event{Actor: q.actor.config.Name, Controller: q.actor.controllerName(q.name), Key: w.key,
 			Verb: schedule.Timer, Name: "wait"}

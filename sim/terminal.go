@@ -122,9 +122,9 @@ func (e *engine) pendingDeadline(target *time.Duration) bool {
 	return pending
 }
 
-// delayed returns the times until which a strategy delays calls.
+// delayed returns the times until which a strategy or the plan delays calls.
 func (e *engine) delayed() []time.Duration {
-	if e.plan.Strategy == nil {
+	if e.plan.Strategy == nil && len(e.latencies.spans) == 0 {
 		return nil
 	}
 	var times []time.Duration
