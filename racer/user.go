@@ -3,6 +3,7 @@ package racer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,6 +67,7 @@ type User struct {
 	queue    sim.RacerQueue
 	counters []schedule.Counter
 	happened []bool // whether the event of a step's After was seen
+	skipped  []int
 	start    time.Time
 	current  int  // the step whose turn it is
 	waiting  bool // whether its timer or event is still due
@@ -84,6 +86,11 @@ func NewUser(options UserOptions) *User {
 	}
 	return u
 }
+
+var _ sim.Skipper = (*User)(nil)
+
+// Skip implements [sim.Skipper]: the user does not make these steps, and makes the others when they are due all the same.
+func (u *User) Skip(steps []int) { u.skipped = steps }
 
 // Start implements [sim.Racer].
 func (u *User) Start(env sim.RacerEnv) {
@@ -111,6 +118,9 @@ func (u *User) Observe(event schedule.Event) {
 
 // arm waits for whatever makes the current step due.
 func (u *User) arm() {
+	for slices.Contains(u.skipped, u.current) {
+		u.current++
+	}
 	if u.Finished() {
 		return
 	}

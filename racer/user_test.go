@@ -85,6 +85,34 @@ func TestUserRetries(t *testing.T) {
 	}
 }
 
+// TestUserSkips checks that skipped steps are not made, and that the others are made when they are due all the same.
+func TestUserSkips(t *testing.T) {
+	steps := []UserStep{
+		{Create: createMap("a")},
+		{At: 10 * time.Second, Create: createMap("b")},
+		{At: 20 * time.Second, Create: createMap("c")},
+		{After: &schedule.Selector{Actor: "gc"}, Create: createMap("d")},
+	}
+	for _, test := range []struct {
+		steps []int
+		want  []string
+	}{
+		{steps: []int{3}, want: []string{"0s Create ConfigMap a -> 201", "10s Create ConfigMap b -> 201", "20s Create ConfigMap c -> 201"}},
+		{steps: []int{0, 1, 3}, want: []string{"20s Create ConfigMap c -> 201"}},
+		{steps: []int{0, 1, 2, 3, 9}, want: nil},
+	} {
+		d := newDriver(t, apiserver.V136)
+		user := NewUser(UserOptions{Steps: steps})
+		user.Skip(test.steps)
+		calls := userCalls(d)
+		d.start("user", user)
+		d.settle()
+		if diff := cmp.Diff(test.want, calls()); diff != "" || !user.Finished() {
+			t.Errorf("without %v: finished %t, calls (-want +got):\n%s", test.steps, user.Finished(), diff)
+		}
+	}
+}
+
 func TestUserAfterEvent(t *testing.T) {
 	deletes := &schedule.Selector{Actor: "gc", Verbs: []schedule.Verb{schedule.Delete}, Occurrence: 2}
 	event := schedule.Event{Actor: "gc", Verb: schedule.Delete, Kind: "Pod"}

@@ -125,7 +125,7 @@ func (e *engine) conclude(s carrier, v *visit, a answer, d *Door) {
 		} else {
 			e.keep(s, Forever)
 		}
-	case d != nil && d.late > 0:
+	case d != nil && d.late > 0 || e.holds.returns.has(&e.history.Records[v.record]):
 		e.holdResponse(s, e.backAt(d))
 	}
 }

@@ -65,7 +65,12 @@ type engine struct {
 	running       *thread // the thread whose step was granted last
 	advanced      bool    // the clock has moved by itself since the last collect
 	enabled       []stepper
-	holds         []*hold
+	holds         holds
+	latencies     latencies
+	orders        orders
+	ordered       map[schedule.Event]int // how often there was something to put in order, by event
+	trace         *schedule.Trace
+	deviations    deviations
 	faults        *faults            // nil if nothing can go wrong, and nobody stands at the door
 	intruders     map[string]*thread // by actor
 	permuted      permutation        // the latest
@@ -128,6 +133,8 @@ func (e *engine) loop() error {
 func (e *engine) step(s stepper) {
 	e.steps++
 	e.progress.Add(1)
+	e.recordStep(s)
+	e.deviations.taken(e, s)
 	latency := localLatency
 	if s.request() {
 		latency = requestLatency
@@ -212,7 +219,10 @@ func (e *engine) choose() stepper {
 	if len(e.enabled) == 0 {
 		return nil
 	}
-	if e.plan.Strategy == nil || !e.scripted || len(e.enabled) == 1 {
+	if e.plan.Strategy == nil || !e.scripted {
+		return e.first()
+	}
+	if _, follows := e.plan.Strategy.(follower); len(e.enabled) == 1 && !follows {
 		return e.first()
 	}
 	return e.pick()
@@ -264,7 +274,7 @@ func (e *engine) admit(s stepper) {
 	if e.faults != nil && s.request() && e.heldBack(s) {
 		return
 	}
-	if len(e.holds) > 0 && e.held(s) {
+	if len(e.holds.all) > 0 && e.held(s) {
 		return
 	}
 	e.enabled = append(e.enabled, s)

@@ -1,16 +1,30 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
+// holds are the constraints of a run.
+type holds struct {
+	all []*hold // in the plan's order, those of latencies last
+	// byEvent finds those whose event is known by that event without its occurrence, byWaits those that wait for an event by
+	// its full name.
+	byEvent, byWaits map[schedule.Event][]*hold
+	orders           []*hold // those by selectors
+	released         int     // how many have let their step go that has not been taken yet
+	returns          returns
+}
+
 // hold is what became of a constraint in this run: its event is not enabled until the one it waits for has happened,
 // or until the bound has passed; the clock may pass over it.
 type hold struct {
 	constraint schedule.Constraint
+	order      *order         // of a constraint by selectors
+	late       time.Duration  // of a latency: for how long it holds
 	base       schedule.Event // the held event without its occurrence
 	holding    bool           // the event has come up and is being held
 	since      time.Duration  // when it came up
@@ -21,39 +35,75 @@ type hold struct {
 	matched    bool           // what it waits for happened before it
 }
 
-func newHolds(constraints []schedule.Constraint) []*hold {
-	var holds []*hold
-	for _, c := range constraints {
-		h := &hold{constraint: c, base: c.Event}
-		h.base.Occurrence = 0
-		holds = append(holds, h)
+// newHolds makes the holds of the plan's constraints, and of latencies at steps that do not come up like calls.
+func newHolds(plan *Plan) holds {
+	hs := holds{byEvent: map[schedule.Event][]*hold{}, byWaits: map[schedule.Event][]*hold{}}
+	for _, c := range plan.Constraints {
+		h := &hold{constraint: c}
+		hs.all = append(hs.all, h)
+		if c.Order != nil {
+			h.order = newOrder(c.Order)
+			hs.orders = append(hs.orders, h)
+			continue
+		}
+		hs.holdsBack(h)
+		hs.byWaits[c.Waits] = append(hs.byWaits[c.Waits], h)
 	}
-	return holds
+	for _, late := range plan.Latencies {
+		if !comesUp(late.At) {
+			h := &hold{constraint: schedule.Constraint{Event: late.At}, late: late.For}
+			hs.all = append(hs.all, h)
+			hs.holdsBack(h)
+		}
+	}
+	hs.returns = returnsOf(plan)
+	return hs
+}
+
+// holdsBack files a hold by the event it holds back, which is known now.
+func (hs *holds) holdsBack(h *hold) {
+	h.base = baseOf(h.constraint.Event)
+	hs.byEvent[h.base] = append(hs.byEvent[h.base], h)
+}
+
+// baseOf returns an event without its occurrence.
+func baseOf(event schedule.Event) schedule.Event {
+	event.Occurrence = 0
+	return event
 }
 
 // held reports whether a constraint holds the step back.
 func (e *engine) held(s stepper) bool {
-	for _, h := range e.holds {
-		if h.happened || h.over || *s.base() != h.base || e.occurrence(s) != h.constraint.Event.Occurrence {
+	if len(e.holds.orders) > 0 {
+		e.bindOrders(s)
+	}
+	held := false
+	for _, h := range e.holds.byEvent[*s.base()] {
+		if h.happened || h.over || e.occurrence(s) != h.constraint.Event.Occurrence {
 			continue
 		}
 		if !h.holding {
-			h.holding, h.since, h.deadline = true, e.clock, e.clock+e.config.Limits.HoldBound()
+			h.holding, h.since = true, e.clock
+			h.deadline = e.clock + cmp.Or(h.late, e.config.Limits.HoldBound())
 		}
 		if e.clock < h.deadline {
-			return true
+			held = true
+			continue
 		}
 		h.over = true
 		e.disturbed(e.clock)
 	}
-	return false
+	return held
 }
 
 // released reports whether a constraint held the step until what it waits for happened. Only such a step comes between two
 // steps of another thread that the default order takes without a break.
 func (e *engine) released(s stepper) bool {
-	for _, h := range e.holds {
-		if h.holding && h.happened && !h.over && *s.base() == h.base && e.occurrence(s) == h.constraint.Event.Occurrence {
+	if e.holds.released == 0 {
+		return false
+	}
+	for _, h := range e.holds.byEvent[*s.base()] {
+		if h.isReleased() && e.occurrence(s) == h.constraint.Event.Occurrence {
 			return true
 		}
 	}
@@ -61,23 +111,43 @@ func (e *engine) released(s stepper) bool {
 }
 
 // happened tells the constraints of an event that took place.
-func (e *engine) happened(event schedule.Event) {
-	for _, h := range e.holds {
-		switch event {
-		case h.constraint.Waits:
-			if h.inForce(e.clock) {
-				e.disturbed(e.clock)
+func (e *engine) happened(r *history.Record) {
+	if len(e.holds.all) == 0 {
+		return
+	}
+	for _, h := range e.holds.byWaits[r.Event] {
+		e.waitedFor(h)
+	}
+	for _, h := range e.holds.byEvent[baseOf(r.Event)] {
+		if h.constraint.Event == r.Event {
+			if h.isReleased() {
+				e.holds.released--
 			}
-			h.happened = true
-			h.matched = h.matched || !h.over
-		case h.constraint.Event:
 			h.over, h.occurred = true, true
 			if h.holding {
-				e.history.Records[e.last].Held = e.clock - h.since
+				r.Held = e.clock - h.since
 			}
 		}
 	}
+	for _, h := range e.holds.orders {
+		e.countOrder(h, r)
+	}
 }
+
+// waitedFor says that what a hold waits for took place.
+func (e *engine) waitedFor(h *hold) {
+	if h.inForce(e.clock) {
+		e.disturbed(e.clock)
+	}
+	if !h.happened && h.holding && !h.over {
+		e.holds.released++
+	}
+	h.happened = true
+	h.matched = h.matched || !h.over
+}
+
+// isReleased reports whether the hold has let its step go, and the step has not been taken.
+func (h *hold) isReleased() bool { return h.holding && h.happened && !h.over }
 
 // disturbed says that script, holds and delays go on until some time: what must come to pass has its span from there.
 func (e *engine) disturbed(until time.Duration) {
@@ -95,7 +165,7 @@ func (h *hold) inForce(now time.Duration) bool {
 func (e *engine) holdDeadline() (time.Duration, bool) {
 	var first time.Duration
 	found := false
-	for _, h := range e.holds {
+	for _, h := range e.holds.all {
 		if h.inForce(e.clock) && (!found || h.deadline < first) {
 			first, found = h.deadline, true
 		}
@@ -105,7 +175,10 @@ func (e *engine) holdDeadline() (time.Duration, bool) {
 
 func (e *engine) constraintResults() []history.ConstraintResult {
 	var results []history.ConstraintResult
-	for _, h := range e.holds {
+	for _, h := range e.holds.all {
+		if h.late > 0 {
+			continue
+		}
 		results = append(results, history.ConstraintResult{Constraint: h.constraint, Held: h.holding,
 			Matched: h.matched && h.occurred})
 	}

@@ -259,11 +259,11 @@ func (e *engine) collect() {
 			o.thread.burst++
 		}
 		switch {
-		case o.call == nil:
+		case o.call == nil && o.reads == nil:
 		case i > 0 && compareOps(arrived[i-1], o) == 0: // a delay for one of those that are alike would be for any of them
 			o.notBefore = arrived[i-1].notBefore
 		default:
-			o.notBefore = e.delay(o.event)
+			o.notBefore = e.delay(o)
 		}
 		e.ops = append(e.ops, o)
 	}

@@ -23,6 +23,14 @@ type Observer interface {
 	Observe(event schedule.Event)
 }
 
+// Skipper is implemented by racers that tell the story of a scenario, step by step, and can leave out steps of it.
+type Skipper interface {
+	Racer
+	// Skip is called before Start with the steps to leave out, from 0 and sorted; the others are made as if those had been
+	// made, too. Steps that the racer does not have are none of its own.
+	Skip(steps []int)
+}
+
 // RacerEnv is what the engine offers a racer.
 type RacerEnv interface {
 	// Now returns the virtual time.

@@ -37,6 +37,9 @@ func (e *engine) startRacer(config *RacerConfig) {
 	if observer, ok := a.racer.(Observer); ok {
 		e.observers = append(e.observers, observer)
 	}
+	if script, ok := a.racer.(Skipper); ok && config.WithScript && len(e.plan.Skip) > 0 {
+		script.Skip(e.plan.Skip)
+	}
 	a.racer.Start(a)
 	for _, inf := range a.informers {
 		e.sync(inf)
@@ -256,7 +259,7 @@ func (w *racerWorker) act(action Action) {
 		w.flight = flight{call: action.request, since: e.sequence}
 		w.event = requestEvent(action.request)
 		w.event.Actor, w.event.Controller, w.event.Key = q.actor.config.Name, q.actor.controllerName(q.name), w.key
-		w.notBefore = e.delay(w.event)
+		w.notBefore = e.delay(w)
 	case action.wait > 0:
 		event := schedule.Event{Actor: q.actor.config.Name, Controller: q.actor.controllerName(q.name), Key: w.key,
 			Verb: schedule.Timer, Name: "wait"}

@@ -1,8 +1,9 @@
 package sim
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -103,6 +104,19 @@ func (e *engine) occurrence(s stepper) int {
 	}
 }
 
+// name returns the full name of the event that the step will be.
+func (e *engine) name(s stepper) schedule.Event {
+	event := *s.base()
+	event.Occurrence = e.occurrence(s)
+	return event
+}
+
+// isPoll reports whether the step repeats an event that took place.
+func (e *engine) isPoll(s stepper) bool {
+	state := e.events[*s.base()]
+	return state != nil && e.repeats(s, state)
+}
+
 // repeats reports whether the step is a poll: its thread made the same request before, has slept or begun another pass
 // since, committed nothing from then on, and what it looks at is as it was.
 func (e *engine) repeats(s caller, state *eventState) bool {
@@ -139,7 +153,7 @@ func (e *engine) append(t *thread, r history.Record) {
 	t.last = e.last
 	e.history.Records = append(e.history.Records, r)
 	e.hashStep(&r)
-	e.happened(r.Event)
+	e.happened(&e.history.Records[e.last])
 	for _, observer := range e.observers {
 		observer.Observe(r.Event)
 	}
@@ -159,6 +173,9 @@ func (e *engine) hashStep(r *history.Record) {
 	h.String(event.Namespace)
 	h.String(event.Name)
 	h.String(event.Subresource)
+	if event.Return {
+		h.String("return")
+	}
 	h.Int(int64(event.Occurrence))
 	h.Int(int64(r.At))
 	h.Int(int64(r.Code))
@@ -334,10 +351,29 @@ func (e *engine) listed(list *history.Record, event schedule.Event, kind *apiser
 
 // carriedRevision returns the revision that a write carries as its optimistic lock.
 func carriedRevision(r *apiserver.Request) int64 {
-	if r.Verb == schedule.Update && r.Object != nil {
+	switch {
+	case r.Verb == schedule.Update && r.Object != nil:
 		return revision(r.Object)
+	case r.Verb == schedule.Patch && bytes.Contains(r.PatchData, []byte("resourceVersion")):
+		return patchedRevision(r)
+	default:
+		return 0
 	}
-	return 0
+}
+
+// patchedRevision returns the revision in the body of a patch, which the server then insists on: zero if there is none.
+func patchedRevision(r *apiserver.Request) int64 {
+	var body struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if r.PatchType == types.JSONPatchType || json.Unmarshal(r.PatchData, &body) != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(body.Metadata.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // committed is called after each request that changed the store.
@@ -397,15 +433,4 @@ func (e *engine) readCache(o *op, read func(*op)) {
 		}
 	}
 	state.burst, state.commits, state.sight = o.thread.burst, o.thread.commits, o.reads.revision()
-}
-
-func (e *engine) delay(event schedule.Event) time.Duration {
-	if e.plan.Strategy == nil || !e.scripted {
-		return 0
-	}
-	if d := e.plan.Strategy.Delay(event); d > 0 {
-		e.disturbed(e.clock + d)
-		return e.clock + d
-	}
-	return 0
 }

@@ -14,9 +14,11 @@ type Plan struct {
 	Seed int64
 	// Constraints order single events against the default order.
 	Constraints []schedule.Constraint
-	// Faults are those that strike; Latencies are requests that come late without a fault.
+	// Faults are those that strike; Latencies are steps that come late without a fault.
 	Faults    []schedule.Fault
 	Latencies []schedule.Latency
+	// Orders put into another order what has none of its own.
+	Orders []schedule.Permutation
 	// Skip are the steps of the script, from 0, that are left out, sorted.
 	Skip []int
 	// Strategy decides what the default order leaves open; nil takes the default order. A strategy serves one run.
@@ -27,7 +29,8 @@ type Plan struct {
 
 // PlanOf returns the plan of a schedule.
 func PlanOf(s *schedule.Schedule) Plan {
-	return Plan{Seed: s.Origin.Seed, Constraints: s.Constraints, Faults: s.Faults, Latencies: s.Latencies, Skip: s.Skip}
+	return Plan{Seed: s.Origin.Seed, Constraints: s.Constraints, Faults: s.Faults, Latencies: s.Latencies, Orders: s.Orders,
+		Skip: s.Skip}
 }
 
 // Strategy steers a run away from the default order.
@@ -52,7 +55,7 @@ type Injector interface {
 
 // Choice is an enabled step, as a strategy sees it.
 type Choice struct {
-	Event schedule.Event // without its occurrence
+	Event schedule.Event
 	// Continues is set for the thread that took the last step: choosing another one preempts it.
 	Continues bool
 	// Infrastructure is set for deliveries to caches and their handlers.
@@ -66,14 +69,21 @@ func (e *engine) pick() stepper {
 	})
 	choices := make([]Choice, len(e.enabled))
 	for i, s := range e.enabled {
-		choices[i] = Choice{Event: *s.base(), Continues: s.owner() == e.running, Infrastructure: s.infrastructure()}
+		choices[i] = Choice{Event: e.name(s), Continues: s.owner() == e.running, Infrastructure: s.infrastructure()}
 	}
-	return e.enabled[e.plan.Strategy.Choose(choices)]
+	e.deviations.see(e, choices)
+	chosen := e.plan.Strategy.Choose(choices)
+	for i, passed := range choices[:chosen] {
+		if passed.Event != choices[chosen].Event {
+			e.deviations.pass(e, e.enabled[i], passed.Event)
+		}
+	}
+	return e.enabled[chosen]
 }
 
 // permuted puts what has no order of its own, an initial list or a list from a cache, into the order the strategy wants.
 func permuted[T any](e *engine, event schedule.Event, items []T) []T {
-	if e.plan.Strategy == nil || !e.scripted || len(items) < 2 {
+	if e.plan.Strategy == nil && len(e.plan.Orders) == 0 || !e.scripted || len(items) < 2 {
 		return items
 	}
 	order := e.permutation(event, len(items))
@@ -95,10 +105,35 @@ type permutation struct {
 	order []int
 }
 
-// permutation asks the strategy for an order, once for all who read the same in one step: which of them is first is chance.
+// permutation finds an order, once for all who read the same in one step: which of them is first is chance.
 func (e *engine) permutation(event schedule.Event, n int) []int {
 	if last := &e.permuted; last.step != e.steps || last.event != event || last.n != n {
-		*last = permutation{e.steps, event, n, e.plan.Strategy.Permute(event, n)}
+		*last = permutation{e.steps, event, n, e.order(event, n)}
 	}
 	return e.permuted.order
+}
+
+// order returns the order that the plan says or, where it says nothing, that the strategy wants.
+func (e *engine) order(event schedule.Event, n int) []int {
+	at := comingUp{event, e.ordered[event]}
+	e.ordered[event]++
+	order, planned := e.orders[at]
+	if !planned && e.plan.Strategy != nil {
+		order = e.strategyOrder(at, n)
+	}
+	if !fits(order, n) { // there are more items now, or fewer
+		return nil
+	}
+	if e.trace != nil && !planned && !slices.IsSorted(order) {
+		e.trace.Orders = append(e.trace.Orders, schedule.Permutation{At: event, Repeat: at.nth, Order: slices.Clone(order)})
+	}
+	return order
+}
+
+// strategyOrder asks the strategy: one that follows a trace by the full name.
+func (e *engine) strategyOrder(at comingUp, n int) []int {
+	if f, ok := e.plan.Strategy.(follower); ok {
+		return f.orderOf(at)
+	}
+	return e.plan.Strategy.Permute(at.name, n)
 }

@@ -161,15 +161,19 @@ func (r *run) inBubble(progress *atomic.Int64) {
 func newEngine(r *run, progress *atomic.Int64) *engine {
 	config := r.world.config
 	e := &engine{
-		config: config, plan: r.plan, progress: progress, settling: r.settling,
+		config: config, plan: config.complete(r.plan), progress: progress, settling: r.settling,
 		start:   time.Now(), // virtual: this is within the bubble
 		history: &history.History{Records: make([]history.Record, 0, r.world.recordsHint())},
 		arrival: make(chan struct{}, 1),
-		holds:   newHolds(r.plan.Constraints),
 		events:  make(map[schedule.Event]*eventState, 128),
 		commits: map[int64]int{},
 		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{}, gaps: map[string]bool{},
 		last: -1,
+	}
+	e.holds, e.latencies = newHolds(e.plan), newLatencies(e.plan.Latencies)
+	e.orders, e.ordered = newOrders(e.plan.Orders), map[schedule.Event]int{}
+	if e.plan.Record {
+		e.trace = &schedule.Trace{}
 	}
 	e.server = r.world.snapshot.NewServer(e.now)
 	e.hashed = e.server.Revision()
@@ -240,6 +244,8 @@ func (e *engine) finish() {
 	h.Passes = e.endedPasses()
 	h.Constraints = e.constraintResults()
 	h.Rules = e.ruleResults()
+	h.Trace = e.trace
+	e.deviations.tell(h)
 	h.Unfinished = e.unfinished()
 	for _, p := range e.processes {
 		if !p.dead {

@@ -110,10 +110,14 @@ type History struct {
 	Faults []FaultResult
 	// Rules count, for each of the scenario's fault rules, the events it matched and the faults that struck.
 	Rules []RuleResult
-	// Trace is every choice of the run, if the plan asked for it. Deviations are the constraints that, against the default
-	// order, bring this order about, as far as constraints can.
-	Trace      *schedule.Trace
+	// Trace is every choice of the run, if the plan asked for it.
+	Trace *schedule.Trace
+	// Deviations are the constraints that, against the default order, bring the order about that a strategy chose: together
+	// with Lateness, in place of the plan's latencies, and besides the plan's own constraints. Lateness says what
+	// constraints cannot: for how long the strategy delayed requests and, as polls have no names of their own, for how long
+	// it passed over polls.
 	Deviations []schedule.Constraint
+	Lateness   []schedule.Latency
 	// Gaps are the things the run touched that are not modelled, sorted and without repeats.
 	Gaps []string
 	// Problems say what went wrong with the scenario itself: a step of its script that was refused.

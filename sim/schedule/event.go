@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 )
 
@@ -53,6 +52,20 @@ func (v Verb) IsRead() bool {
 	}
 }
 
+// verbs are all there are.
+var verbs = []Verb{Get, List, Watch, Create, Update, Patch, Delete, DeleteCollection, CachedGet, CachedList, Start, Sync, Deliver,
+	Handle, Dequeue, Timer, Wake, Advance}
+
+// hasObject reports whether events of this verb are about an object or a kind. Others have at most a name, like timers.
+func (v Verb) hasObject() bool {
+	switch v {
+	case Start, Dequeue, Timer, Wake, Advance:
+		return false
+	default:
+		return true
+	}
+}
+
 // IsRequest reports whether the verb is a request to the API server.
 func (v Verb) IsRequest() bool { return v == Get || v == List || v == Watch || v.IsWrite() }
 
@@ -63,7 +76,7 @@ func (v Verb) IsRequest() bool { return v == Get || v == List || v == Watch || v
 // is one event (a poll), so how often an operator polls does not shift the names of what comes later.
 type Event struct {
 	Actor       string // the process or racer, as the scenario names it
-	Incarnation int    // which start of that process, from 1
+	Incarnation int    // which start of that process, from 1; zero for a racer
 	Controller  string // the controller within the process, or the queue of a racer; empty where there is only one
 	Key         string // the reconcile key, "namespace/name"; empty outside a reconcile
 	Verb        Verb
@@ -96,27 +109,13 @@ func (e Event) Object() string {
 	return b.String()
 }
 
-// String returns the event on one line: "operator Update StatefulSet default/web #2".
+// String returns the event on one line: "operator Update StatefulSet default/web #2". [ParseEvent] reads it.
+//
+// The way back of a response is "operator return of Update StatefulSet default/web #2", a list in one namespace
+// "operator List Pod default/". What would be taken for something else, like a slash in the name of an actor, is escaped as
+// in a URL: "%2F".
 func (e Event) String() string {
-	var b strings.Builder
-	b.WriteString(e.Actor)
-	if e.Incarnation > 1 {
-		fmt.Fprintf(&b, "[%d]", e.Incarnation)
-	}
-	if e.Controller != "" {
-		b.WriteString("/" + e.Controller)
-	}
-	if e.Key != "" {
-		b.WriteString("(" + e.Key + ")")
-	}
-	b.WriteString(" " + string(e.Verb))
-	if e.Kind != "" || e.Name != "" {
-		b.WriteString(" " + e.Object())
-	}
-	if e.Occurrence > 0 {
-		fmt.Fprintf(&b, " #%d", e.Occurrence)
-	}
-	return b.String()
+	return e.text(escape(e.Actor, " /([", 0), escape(string(e.Verb), " ", 0), e.objectText())
 }
 
 // Compare orders events by their fields.

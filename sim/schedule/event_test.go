@@ -23,7 +23,23 @@ func TestEventString(t *testing.T) {
 			"operator/web(default/a) Update StatefulSet/status default/web #2", "StatefulSet/status default/web"},
 		{schedule.Event{Actor: "user", Verb: schedule.Delete, Kind: "Node", Name: "n1", Occurrence: 1},
 			"user Delete Node n1 #1", "Node n1"},
-		{schedule.Event{Actor: "operator", Verb: schedule.List, Kind: "Pod", Namespace: "default"}, "operator List Pod", "Pod"},
+		{schedule.Event{Actor: "operator", Verb: schedule.List, Kind: "Pod", Namespace: "default", Occurrence: 2},
+			"operator List Pod default/ #2", "Pod"},
+		{schedule.Event{Actor: "operator", Verb: schedule.List, Kind: "Pod"}, "operator List Pod", "Pod"},
+		{schedule.Event{Actor: "operator", Verb: schedule.Update, Kind: "StatefulSet", Namespace: "default", Name: "web",
+			Return: true, Occurrence: 2}, "operator return of Update StatefulSet default/web #2", "StatefulSet default/web"},
+		{schedule.Event{Actor: "user", Key: "step 1", Verb: schedule.Dequeue}, "user(step 1) Dequeue", ""},
+		{schedule.Event{Actor: "user", Verb: schedule.Timer, Name: "step 1", Occurrence: 1}, "user Timer step 1 #1", "step 1"},
+		{schedule.Event{Actor: "op", Controller: "web/Pod", Verb: schedule.Handle, Kind: "Widget.example.com", Name: "a"},
+			"op/web/Pod Handle Widget.example.com a", "Widget.example.com a"},
+		{schedule.Event{Actor: "user", Verb: schedule.Delete, Kind: "ClusterRole", Name: "system:a"},
+			"user Delete ClusterRole system:a", "ClusterRole system:a"},
+		// What would be taken for something else is escaped.
+		{schedule.Event{Actor: "a/b", Verb: schedule.Get, Name: "x"}, "a%2Fb Get - x", "x"},
+		{schedule.Event{Actor: "gc", Verb: schedule.Timer, Name: "tick #2"}, "gc Timer tick %232", "tick #2"},
+		{schedule.Event{Actor: "gc", Verb: schedule.Timer, Name: "on time"}, "gc Timer %6Fn time", "on time"},
+		{schedule.Event{Actor: "gc", Verb: schedule.Timer, Kind: "Pod", Name: "a"}, "gc Timer on Pod a", "Pod a"},
+		{schedule.Event{Actor: "gc", Verb: schedule.Get, Kind: "-", Name: "a/100%\n"}, "gc Get %2D a%2F100%25%0A", "- a/100%\n"},
 		{schedule.Event{Actor: "gc", Verb: schedule.Timer, Name: "tick"}, "gc Timer tick", "tick"},
 	}
 	for _, test := range tests {
@@ -71,6 +87,8 @@ func TestCompare(t *testing.T) {
 			f.SetString("a")
 		case reflect.Int:
 			f.SetInt(1)
+		case reflect.Bool:
+			f.SetBool(true)
 		default:
 			t.Fatalf("field %s has a type that this test does not know", fields.Field(i).Name)
 		}
@@ -85,6 +103,24 @@ func TestCompare(t *testing.T) {
 	}
 	if !slices.IsSortedFunc(events, schedule.Compare) {
 		t.Error("the events are not in order")
+	}
+}
+
+func TestSelectorString(t *testing.T) {
+	scale := "scale"
+	for want, s := range map[string]schedule.Selector{
+		"any actor any verb":         {},
+		"any actor any verb web":     {Name: "web"},
+		"kcm any verb Pod default/":  {Actor: "kcm", Kind: "Pod", Namespace: "default"},
+		"user Timer step 1":          {Actor: "user", Verbs: []schedule.Verb{schedule.Timer}, Name: "step 1"},
+		"operator return of Get Pod": {Actor: "operator", Verbs: []schedule.Verb{schedule.Get}, Kind: "Pod", Return: true},
+		"operator Update|Patch StatefulSet/scale default/web #2": {Actor: "operator",
+			Verbs: []schedule.Verb{schedule.Update, schedule.Patch}, Kind: "StatefulSet", Subresource: &scale,
+			Namespace: "default", Name: "web", Occurrence: 2},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("selector is %q, want %q", got, want)
+		}
 	}
 }
 

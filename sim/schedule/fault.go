@@ -184,14 +184,16 @@ func (c Constraint) String() string {
 	return c.Event.String() + " waits for " + c.Waits.String()
 }
 
-// Order is a constraint by selectors.
+// Order is a constraint by selectors. Both count the events of the whole run, each poll once.
 type Order struct {
-	// Hold selects the event that is held: the first that matches, or the Occurrence-th.
+	// Hold selects the event that is held: the first that matches, or the Occurrence-th. Of several that could be next, it is
+	// the first to come up.
 	Hold Selector
 	// From makes it a `between`: Hold then counts only requests that carry the revision which a read of this verb by the same
-	// actor returned, and Until only what has happened since that read.
+	// actor returned, and Until only what has happened since that read. Get stands for CachedGet, too, and List for
+	// CachedList. It does not go with the way back of a response, which carries nothing.
 	From Verb
-	// Until selects what it waits for.
+	// Until selects what it waits for: the first event that matches, or the Occurrence-th.
 	Until Selector
 	// Times is how many of Until it waits for; zero means one. With an Occurrence in Until it is of no use.
 	Times int

@@ -8,8 +8,10 @@ type Schedule struct {
 	Constraints []Constraint
 	Faults      []Fault
 	Skip        []int
-	// Latencies make single requests late without a fault, within the bound on holds.
+	// Latencies make single steps late without a fault.
 	Latencies []Latency
+	// Orders put into another order what has none of its own.
+	Orders []Permutation
 
 	// Expect is what the run is to come to, as far as it is known.
 	Expect Expectation
@@ -21,14 +23,19 @@ type Schedule struct {
 	Origin Origin
 }
 
-// Latency is a request that reaches the server late.
+// Latency is a step that is late: a request that reaches the server late, for the most part.
 type Latency struct {
-	At  Event
+	At Event
+	// Repeat tells polls apart, which go by one name: how often it came up before.
+	Repeat int
+	// For is how late the step is, in virtual time from when it could have been taken.
 	For time.Duration
 }
 
-// Size returns the number of elements that a shrinker may take out: constraints, faults and latencies.
-func (s *Schedule) Size() int { return len(s.Constraints) + len(s.Faults) + len(s.Latencies) }
+// Size returns the number of elements that a shrinker may take out: constraints, faults, latencies and orders.
+func (s *Schedule) Size() int {
+	return len(s.Constraints) + len(s.Faults) + len(s.Latencies) + len(s.Orders)
+}
 
 // Outcome is what a run under a schedule came to.
 type Outcome string
@@ -71,14 +78,29 @@ type Origin struct {
 
 // Trace is every choice of a run: the steps in order, and what strategies decided beside them.
 type Trace struct {
-	Steps     []Event
+	// Steps are those from the begin of the script on, polls included.
+	Steps []Event
+	// Latencies are the delays that a strategy chose, in the order the requests came up.
 	Latencies []Latency
-	Orders    []Permutation
+	// Orders are the permutations that a strategy chose.
+	Orders []Permutation
+	// Ties are for the steps where several that were enabled had one name, and the first of them was not the one taken.
+	Ties []Tie
+}
+
+// Tie tells steps of one name apart.
+type Tie struct {
+	// Step is the index of the step in the trace; Index says which one of its name it was, from 0, in default order.
+	Step, Index int
 }
 
 // Permutation is the order in which something without an order of its own was given: an initial list, or a list from a
 // cache.
 type Permutation struct {
-	At    Event
+	// At is the event, without its occurrence; Repeat is how often there was something to put in order at an event of this
+	// name before.
+	At     Event
+	Repeat int
+	// Order says, for each place, which item is there, by the order of the keys, from 0.
 	Order []int
 }

@@ -58,17 +58,20 @@ func (c *Counter) Match(e Event) bool {
 
 // String returns the selector on one line, like the events it chooses: "operator Update|Patch StatefulSet default/web #2".
 func (s *Selector) String() string {
-	verbs := make([]string, len(s.Verbs))
+	names := make([]string, len(s.Verbs))
 	for i, v := range s.Verbs {
-		verbs[i] = string(v)
+		names[i] = string(v)
 	}
 	e := Event{
-		Actor: cmp.Or(s.Actor, "any actor"), Incarnation: s.Incarnation, Controller: s.Controller, Key: s.Key,
-		Verb: Verb(cmp.Or(strings.Join(verbs, "|"), "any verb")), Kind: s.Kind, Namespace: s.Namespace, Name: s.Name,
-		Return: s.Return, Occurrence: s.Occurrence,
+		Incarnation: s.Incarnation, Controller: s.Controller, Key: s.Key,
+		Kind: s.Kind, Namespace: s.Namespace, Name: s.Name, Return: s.Return, Occurrence: s.Occurrence,
 	}
 	if s.Subresource != nil {
 		e.Subresource = *s.Subresource
 	}
-	return e.String()
+	object := e.Object()
+	if s.Namespace != "" && s.Name == "" {
+		object = strings.TrimSpace(object + " " + s.Namespace + "/")
+	}
+	return e.text(cmp.Or(s.Actor, "any actor"), cmp.Or(strings.Join(names, "|"), "any verb"), object)
 }
