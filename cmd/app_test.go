@@ -21,12 +21,18 @@ import (
 )
 
 // acted is an engine that acts out what a scenario file says: "passed", "broken", "invalid", "diverged", "inconclusive",
-// "fails", "panics", "waits" for an interrupt, or "finds" something before it waits. Any other content is a wrong file.
+// "fails", "panics", "waits" for an interrupt, or "finds" something before it waits; a "matrix" has one entry that passes and
+// one that is broken. Schedules say what they act out, too, see [recorded]. Any other content is a wrong file.
 type acted struct{}
 
-var acts = []string{"passed", "broken", "invalid", "diverged", "inconclusive", "fails", "panics", "waits", "finds"}
+var acts = []string{"passed", "broken", "invalid", "diverged", "inconclusive", "fails", "panics", "waits", "finds", "matrix"}
 
-func (acted) load(path string) (scenario, error) {
+func (acted) holdsSchedule(path string) (bool, error) {
+	content, err := os.ReadFile(path)
+	return strings.Contains(string(content), scheduleMark), err
+}
+
+func (acted) load(path string) ([]scenario, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -35,7 +41,10 @@ func (acted) load(path string) (scenario, error) {
 	if !slices.Contains(acts, act) {
 		return nil, fmt.Errorf("%s:1:1: unknown act %q", path, act)
 	}
-	return play{act: act}, nil
+	if act == "matrix" {
+		return []scenario{play{act: "passed", values: []string{"size=1"}}, play{act: "broken", values: []string{"size=2"}}}, nil
+	}
+	return []scenario{play{act: act}}, nil
 }
 
 func (acted) reconcilers() []entry {
@@ -44,11 +53,16 @@ func (acted) reconcilers() []entry {
 
 func (acted) racers() []entry { return []entry{{"Kubelet", "makes pods ready"}} }
 
+func (acted) faults() []entry { return []entry{{"Crash", "a process dies"}} }
+
 // play is an acted scenario.
 type play struct {
 	act        string
+	values     []string // of a matrix
 	reconciler string
 }
+
+func (p play) entry() []string { return p.values }
 
 func (p play) prepare(overrides map[string]string) (exploration, error) {
 	for controller, reconciler := range overrides {
@@ -61,7 +75,7 @@ func (p play) prepare(overrides map[string]string) (exploration, error) {
 }
 
 func (p play) header() history.Result {
-	r := history.Result{Scenario: "play"}
+	r := history.Result{Scenario: strings.Join(append([]string{"play"}, p.values...), " ")}
 	if p.reconciler != "" {
 		r.Reconcilers = []string{"operator=" + p.reconciler}
 	}
@@ -113,6 +127,10 @@ func finding() history.Finding {
 	}}
 }
 
+func (p play) encode(d document) ([]byte, error) {
+	return encodeActed(recorded{act: "reproduced", scenarioPath: "scenario.yaml"}, d), nil
+}
+
 // TestMain lets the scripts run the command, with the acted engine, as a program of its own.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
@@ -136,16 +154,27 @@ type ran struct {
 	stdout, stderr string
 }
 
+// write writes a file that is named as an act. Its folder serves as the scenario's.
+func write(t *testing.T, act string) string {
+	t.Helper()
+	content := act
+	if slices.Contains(scheduleActs, act) {
+		content = scheduleMark + act + "\n"
+	}
+	file := filepath.Join(t.TempDir(), act)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // run runs a command line with the acted engine. Files that are named as an act are written first.
 func run(ctx context.Context, t *testing.T, args ...string) ran {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	for i, arg := range args {
-		if slices.Contains(acts, arg) || arg == "wrong" {
-			args[i] = filepath.Join(t.TempDir(), arg)
-			if err := os.WriteFile(args[i], []byte(arg), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if slices.Contains(acts, arg) || slices.Contains(scheduleActs, arg) || arg == "wrong" {
+			args[i] = write(t, arg)
 		}
 	}
 	a := &app{stdout: &stdout, stderr: &stderr, engine: acted{}}
@@ -153,50 +182,100 @@ func run(ctx context.Context, t *testing.T, args ...string) ran {
 	return ran{exit, stdout.String(), stderr.String()}
 }
 
+// exitCodes are command lines, and what they end with.
+var exitCodes = []struct {
+	args   string
+	want   Exit
+	stderr string // part of it
+}{
+	{"run passed", ExitPassed, ""},
+	{"run broken", ExitBroken, ""},
+	{"run invalid", ExitUsage, ""},
+	{"run diverged", ExitNondeterministic, ""},
+	{"run inconclusive", ExitInconclusive, ""},
+	{"run fails", ExitInternal, "the engine failed"},
+	{"run panics", ExitInternal, "please report it: the engine panicked"},
+	{"run wrong", ExitUsage, `unknown act "wrong"`},
+	{"run missing.yaml", ExitUsage, "missing.yaml"},
+	{"run matrix", ExitBroken, ""},
+	{"run matrix --matrix size=1", ExitPassed, ""},
+	{"run matrix --matrix size=3", ExitUsage, "no combination of its matrix has size=3"},
+	{"run passed --matrix size=1", ExitUsage, "no combination of its matrix has size=1"},
+	{"run matrix --matrix size", ExitUsage, "want NAME=VALUE"},
+	{"run stale", ExitStale, ""},
+	{"run passed stale", ExitStale, ""},
+	{"run stale broken", ExitBroken, ""},
+
+	{"replay reproduced", ExitBroken, ""},
+	{"replay differently", ExitBroken, ""},
+	{"replay fixed", ExitPassed, ""},
+	{"replay holds", ExitPassed, ""},
+	{"replay stale", ExitStale, ""},
+	{"replay ignored", ExitPassed, ""},
+	{"replay limited", ExitInconclusive, ""},
+	{"replay misjudged", ExitUsage, ""},
+	{"replay flaky", ExitBroken, ""},
+	{"replay flaky --times 3", ExitNondeterministic, ""},
+	{"replay reproduced --times 3", ExitBroken, ""},
+	{"replay reproduced --exact", ExitBroken, ""},
+	{"replay stale --exact", ExitUsage, "the schedule has no trace"},
+	{"replay stale fixed", ExitStale, ""},
+	{"replay stale reproduced wrong", ExitUsage, "a scenario, not a schedule"},
+	{"replay collapses", ExitInternal, "the engine failed"},
+	{"replay passed", ExitUsage, "a scenario, not a schedule"},
+	{"replay missing.yaml", ExitUsage, "missing.yaml"},
+	{"replay", ExitUsage, "name at least one"},
+	{"replay reproduced --times 0", ExitUsage, "want 1 or more"},
+	{"replay reproduced --reconciler operator", ExitUsage, "want CONTROLLER=RECONCILER"},
+	{"replay reproduced --reconciler operator=gadget", ExitUsage, "no reconciler gadget"},
+
+	{"shrink reproduced", ExitPassed, "1-minimal: the one element is needed (shrunk from 7 in 12 executions)"},
+	{"shrink traced", ExitPassed, "shrunk from 7"},
+	{"shrink fixed", ExitUsage, "nothing to shrink"},
+	{"shrink stale", ExitStale, "nothing to shrink"},
+	{"shrink passed", ExitUsage, "a scenario, not a schedule"},
+	{"shrink reproduced stale", ExitUsage, "name one schedule file"},
+	{"shrink reproduced --out=", ExitUsage, "the name of a file"},
+
+	{"pin fixed", ExitUsage, "not reproduced, 1 of 1 elements matched"},
+	{"pin stale", ExitStale, "not reproduced, 0 of 1 elements matched"},
+	{"pin reproduced --expect Maybe", ExitUsage, "want Holds or Violated"},
+	{"pin reproduced --name No!", ExitUsage, "want lower-case letters"},
+	{"pin", ExitUsage, "name one schedule file"},
+
+	{"validate reproduced matrix", ExitPassed, ""},
+	{"validate passed", ExitPassed, ""},
+	{"validate passed wrong", ExitUsage, "unknown act"},
+	{"list", ExitPassed, ""},
+	{"", ExitPassed, ""},
+	{"help run", ExitPassed, ""},
+
+	{"run passed inconclusive", ExitInconclusive, ""},
+	{"run inconclusive broken passed", ExitBroken, ""},
+	{"run broken diverged", ExitNondeterministic, ""},
+	{"run diverged broken wrong passed", ExitUsage, "unknown act"},
+	{"run wrong broken fails", ExitInternal, "the engine failed"},
+
+	{"run", ExitUsage, "name at least one"},
+	{"validate", ExitUsage, "name at least one"},
+	{"list passed", ExitUsage, "unknown command"},
+	{"fly", ExitUsage, "unknown command"},
+	{"run passed --fly", ExitUsage, "unknown flag"},
+	{"run passed --runs many", ExitUsage, "invalid argument"},
+	{"run passed --runs -1", ExitUsage, "negative"},
+	{"run passed --for -1s", ExitUsage, "negative"},
+	{"run passed --for 0", ExitUsage, "--for wants some time"},
+	{"run passed --out=", ExitUsage, "the name of a folder"},
+	{"run passed --for 1s --runs 3", ExitUsage, "give one of them"},
+	{"run passed --reconciler widget/fixed", ExitUsage, "want CONTROLLER=RECONCILER"},
+	{"run passed --reconciler operator=a --reconciler operator=b", ExitUsage, "given twice"},
+	{"run passed --reconciler operator=gadget", ExitUsage, "no reconciler gadget"},
+	{"run passed --reconciler operator=widget/fixed", ExitPassed, ""},
+	{"run passed --out /dev/null/findings", ExitUsage, "--out"},
+}
+
 func TestExitCodes(t *testing.T) {
-	for _, c := range []struct {
-		args   string
-		want   Exit
-		stderr string // part of it
-	}{
-		{"run passed", ExitPassed, ""},
-		{"run broken", ExitBroken, ""},
-		{"run invalid", ExitUsage, ""},
-		{"run diverged", ExitNondeterministic, ""},
-		{"run inconclusive", ExitInconclusive, ""},
-		{"run fails", ExitInternal, "the engine failed"},
-		{"run panics", ExitInternal, "please report it: the engine panicked"},
-		{"run wrong", ExitUsage, `unknown act "wrong"`},
-		{"run missing.yaml", ExitUsage, "missing.yaml"},
-		{"validate passed", ExitPassed, ""},
-		{"validate passed wrong", ExitUsage, "unknown act"},
-		{"list", ExitPassed, ""},
-		{"", ExitPassed, ""},
-		{"help run", ExitPassed, ""},
-
-		{"run passed inconclusive", ExitInconclusive, ""},
-		{"run inconclusive broken passed", ExitBroken, ""},
-		{"run broken diverged", ExitNondeterministic, ""},
-		{"run diverged broken wrong passed", ExitUsage, "unknown act"},
-		{"run wrong broken fails", ExitInternal, "the engine failed"},
-
-		{"run", ExitUsage, "name at least one"},
-		{"validate", ExitUsage, "name at least one"},
-		{"list passed", ExitUsage, "unknown command"},
-		{"fly", ExitUsage, "unknown command"},
-		{"run passed --fly", ExitUsage, "unknown flag"},
-		{"run passed --runs many", ExitUsage, "invalid argument"},
-		{"run passed --runs -1", ExitUsage, "negative"},
-		{"run passed --for -1s", ExitUsage, "negative"},
-		{"run passed --for 0", ExitUsage, "--for wants some time"},
-		{"run passed --out=", ExitUsage, "the name of a folder"},
-		{"run passed --for 1s --runs 3", ExitUsage, "give one of them"},
-		{"run passed --reconciler widget/fixed", ExitUsage, "want CONTROLLER=RECONCILER"},
-		{"run passed --reconciler operator=a --reconciler operator=b", ExitUsage, "given twice"},
-		{"run passed --reconciler operator=gadget", ExitUsage, "no reconciler gadget"},
-		{"run passed --reconciler operator=widget/fixed", ExitPassed, ""},
-		{"run passed --out /dev/null/findings", ExitUsage, "--out"},
-	} {
+	for _, c := range exitCodes {
 		t.Run(c.args, func(t *testing.T) {
 			got := run(t.Context(), t, strings.Fields(c.args)...)
 			if got.exit != c.want || !strings.Contains(got.stderr, c.stderr) {
@@ -238,7 +317,7 @@ func TestOutSurvives(t *testing.T) {
 				t.Fatalf("exit %d, want %d: %s", got.exit, want.exit, got.stderr)
 			}
 			entries, err := os.ReadDir(folder)
-			if err != nil || len(entries) != 1 || entries[0].Name() != "play-cbf29ce484222325.txt" {
+			if err != nil || len(entries) != 1 || entries[0].Name() != "play-cbf29ce484222325.yaml" {
 				t.Fatalf("the folder holds %v, %v; want one finding", entries, err)
 			}
 			text, err := os.ReadFile(filepath.Join(folder, entries[0].Name()))
@@ -255,7 +334,7 @@ func TestOutSurvives(t *testing.T) {
 // TestOutBreaks checks that a finding which cannot be written is still printed, and that the failure is not silent.
 func TestOutBreaks(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(folder, "play-cbf29ce484222325.txt", "in the way"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(folder, "play-cbf29ce484222325.yaml", "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	got := run(t.Context(), t, "run", "broken", "--out", folder)
@@ -281,7 +360,7 @@ func TestStdoutBreaks(t *testing.T) {
 	if exit := a.main(t.Context(), []string{"stalemate", "run", file, "--out", folder}); exit != ExitInternal {
 		t.Errorf("exit %d, want %d", exit, ExitInternal)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "play-cbf29ce484222325.txt")); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, "play-cbf29ce484222325.yaml")); err != nil {
 		t.Error(err)
 	}
 }

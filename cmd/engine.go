@@ -5,31 +5,80 @@ import (
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // engine is what the command drives.
 type engine interface {
-	// load reads and checks a scenario. Its errors are the user's to mend.
-	load(path string) (scenario, error)
-	// reconcilers and racers list what scenarios may name.
+	// holdsSchedule reports whether a file holds a schedule, and not a scenario. Its errors are the user's to mend.
+	holdsSchedule(path string) (bool, error)
+	// load reads and checks a scenario file. It stands for one scenario, or for one of each combination of its matrix, in
+	// order. Its errors are the user's to mend.
+	load(path string) ([]scenario, error)
+	// loadSchedule reads and checks a schedule file, with the scenario that it names. Its errors are the user's to mend.
+	loadSchedule(path string) (recording, error)
+	// reconcilers, racers and faults list what scenarios may name.
 	reconcilers() []entry
 	racers() []entry
+	faults() []entry
 }
 
 // scenario is a scenario that was loaded.
 type scenario interface {
+	// entry is its combination of the values of a matrix, as "name=value" and in the matrix's order; nil without a matrix.
+	entry() []string
 	// prepare applies the overrides, which map names of controllers to names of reconcilers. Its errors are the user's to
 	// mend.
 	prepare(overrides map[string]string) (exploration, error)
 }
 
+// encoder writes schedules of one scenario.
+type encoder interface {
+	// encode returns the content of a schedule file.
+	encode(document) ([]byte, error)
+}
+
+// document is a schedule file in the making.
+type document struct {
+	// path is where the file will be: the scenario's path is written relative to that.
+	path string
+	// name of the schedule; empty keeps that of the file it is made of.
+	name     string
+	schedule *schedule.Schedule
+}
+
 // exploration is a scenario that is ready to be explored.
 type exploration interface {
+	encoder
 	// header returns a result with only what is known before anything has run: names, and the scenario's variables.
 	header() history.Result
 	// explore runs it. The result has everything but what the header has, and the command line. There is none if the
 	// context ends it. An error is a usageError where the scenario must be mended, and else an internal one.
 	explore(ctx context.Context, o options) (*history.Result, error)
+}
+
+// recording is a schedule file that was loaded.
+type recording interface {
+	// prepare applies overrides like those of a scenario, on top of those that the file has.
+	prepare(overrides map[string]string) (replayer, error)
+}
+
+// replayer is a schedule that is ready to be replayed.
+type replayer interface {
+	encoder
+	// header is like that of an exploration.
+	header() history.Result
+	// scenario is the path of the scenario's file.
+	scenario() string
+	schedule() *schedule.Schedule
+	// replay runs the schedule: by its trace, if exact, and else by its elements. Errors are like those of an exploration.
+	replay(exact bool) (*history.Replay, error)
+	// run runs another schedule of the scenario, by its elements.
+	run(s *schedule.Schedule) (*history.Replay, error)
+	// differ says where two runs under the schedule went apart; it is empty if they did not.
+	differ(first, second *history.History) string
+	// shrink makes the schedule smaller, which fails by its elements or by its trace.
+	shrink(ctx context.Context) (*schedule.Schedule, error)
 }
 
 // options say how far an exploration goes.

@@ -51,6 +51,8 @@ func exitOf(v reports.Verdict) Exit {
 		return ExitNondeterministic
 	case reports.Broken:
 		return ExitBroken
+	case reports.Stale:
+		return ExitStale
 	case reports.Inconclusive:
 		return ExitInconclusive
 	case reports.Passed:

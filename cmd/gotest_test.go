@@ -3,46 +3,35 @@ package cmd_test
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	widgetv1 "github.com/stalemate-dev/stalemate/cmd/testdata/widget/api/v1"
 	"github.com/stalemate-dev/stalemate/cmd/testdata/widget/controller"
-	"github.com/stalemate-dev/stalemate/reports"
-	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/client"
-	"github.com/stalemate-dev/stalemate/sim/explore"
+	"github.com/stalemate-dev/stalemate/sim/simtest"
 )
 
+// The operator as it is, with its unmodified SetupWithManager.
 func TestWidgetUpdate(t *testing.T) {
-	registry := &scenarios.Registry{}
-	registry.Add("widget/ours", scenarios.Reconciler{
-		AddToScheme: widgetv1.AddToScheme,
-		Program: func(o scenarios.ProgramOptions) sim.Program {
-			return client.Manager(o.Scheme, func(m ctrl.Manager) error {
-				r := &controller.WidgetReconciler{Client: m.GetClient(), Scheme: m.GetScheme()}
-				return r.SetupWithManager(m)
-			})
-		},
-	})
-	scenario, err := scenarios.Load("testdata/widget/simulation/widget-update.yaml", scenarios.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err) // all that is wrong with the file, each with its place
-	}
-	config, err := scenario.Config(registry, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := explore.Run(t.Context(), config, explore.Options{Seed: 1, Runs: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if verdict := reports.Judge(result); verdict != reports.Passed {
-		result.Variables = config.Properties.Variables() // the report shows how their objects changed
-		result.Command = "go test -run " + t.Name()
-		if err := reports.Text(t.Output(), result, reports.Options{}); err != nil {
-			t.Error(err)
-		}
-		t.Errorf("%s: %s", scenario.Name, verdict)
-	}
+	simtest.Run(t, simtest.Scenario("testdata/widget/simulation/widget-update.yaml"),
+		simtest.Manager("widget/ours", widgetv1.AddToScheme, func(m ctrl.Manager) error {
+			r := &controller.WidgetReconciler{Client: m.GetClient(), Scheme: m.GetScheme()}
+			return r.SetupWithManager(m)
+		}))
+}
+
+// A reconciler without a SetupWithManager: its kinds are named here.
+func TestWidgetUpdateByReconciler(t *testing.T) {
+	simtest.Run(t, simtest.Scenario("testdata/widget/simulation/widget-update.yaml"),
+		simtest.Reconciler("widget/ours", widgetv1.AddToScheme, client.Reconciler{
+			For:  &widgetv1.Widget{},
+			Owns: []ctrlclient.Object{&appsv1.StatefulSet{}},
+			New: func(d sim.Deps) (reconcile.Reconciler, error) {
+				return &controller.WidgetReconciler{Client: d.Client, Scheme: d.Scheme}, nil
+			},
+		}))
 }

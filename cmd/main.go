@@ -58,6 +58,9 @@ type app struct {
 // usageError is a mistake on the command line, or in a file it names.
 type usageError struct{ error }
 
+// nondeterminismError says that the operator under test is nondeterministic.
+type nondeterminismError struct{ error }
+
 // main runs a command line and returns its exit code. A panic is an internal error like any other: it must not look like
 // the exit code of a usage error, which is what the Go runtime would make of it.
 func (a *app) main(ctx context.Context, args []string) (exit Exit) {
@@ -101,7 +104,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
-	root.AddCommand(a.runCommand(), a.validateCommand(), a.listCommand())
+	root.AddCommand(a.runCommand(), a.replayCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(), a.listCommand())
 	return root
 }
 
@@ -120,11 +123,53 @@ func usagef(c *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%w\nRun '%s --help' for usage", err, c.CommandPath())}
 }
 
-// files takes one file or more.
-func files(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return errors.New("no scenario file: name at least one")
+// files takes one file or more, of what they hold.
+func files(of string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("no %s file: name at least one", of)
+		}
+		return nil
 	}
+}
+
+// oneSchedule takes one file.
+func oneSchedule(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one schedule file, not %d", len(args))
+	}
+	return nil
+}
+
+// each does something with each file, with an empty line between what is printed of them. A file that is wrong does not keep
+// the others from being done.
+func (a *app) each(files []string, do func(file string) error) error {
+	for i, file := range files {
+		if i > 0 {
+			if _, err := fmt.Fprintln(a.stdout); err != nil {
+				return fmt.Errorf("report: %w", err)
+			}
+		}
+		if err := a.mend(do(file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mend tells the user of an error that is theirs to mend, and takes its exit code. It returns other errors.
+func (a *app) mend(err error) error {
+	_, usage := errors.AsType[usageError](err)
+	_, nondeterministic := errors.AsType[nondeterminismError](err)
+	switch {
+	case usage:
+		a.exit = stronger(a.exit, ExitUsage)
+	case nondeterministic:
+		a.exit = stronger(a.exit, ExitNondeterministic)
+	default:
+		return err
+	}
+	a.errorf("%v", err)
 	return nil
 }
 

@@ -2,12 +2,9 @@ package cmd_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stalemate-dev/stalemate/cmd"
@@ -93,49 +90,4 @@ func gist(t *testing.T, report string) string {
 		t.Fatalf("no finding of several properties, and what decides, in the report:\n%s", report)
 	}
 	return parts[1] + "  ⋮\n" + strings.TrimSuffix(parts[2], "\n")
-}
-
-// TestTrackRecord runs every variant of every scenario, up to the end of the sweep, and compares with the README's table.
-func TestTrackRecord(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this runs some thousand executions")
-	}
-	t.Chdir("..")
-	files, err := filepath.Glob("scenarios/clickhouse/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := &scenarios.Registry{}
-	clickhouse.Register(registry)
-	var rows [][]string
-	for _, file := range files {
-		for _, name := range registry.Names() {
-			rows = append(rows, []string{"run", file, "--reconciler", "operator=" + name, "--runs", "0"})
-		}
-	}
-	cells := make([]string, len(rows))
-	var group sync.WaitGroup
-	for i, args := range rows {
-		group.Go(func() {
-			report, exit := stalemate(t, args...)
-			cells[i] = fmt.Sprintf("| `stalemate %s` | %d | %s |\n", strings.Join(args[:4], " "), exit, outcome(report))
-		})
-	}
-	group.Wait()
-	compareWithReadme(t, "record", "| command | exit code | seen |\n|---|---|---|\n"+strings.Join(cells, ""))
-}
-
-// outcome says in some words what a report says.
-func outcome(report string) string {
-	var words []string
-	for _, finding := range regexp.MustCompile(`(?m)^FINDING \d+ OF \d+: (.*)$`).FindAllStringSubmatch(report, -1) {
-		words = append(words, "breaks "+finding[1])
-	}
-	if len(words) == 0 {
-		words = append(words, "passes")
-	}
-	if !strings.Contains(report, "complete: all") || strings.Contains(report, "NOT complete") {
-		words = append(words, "the sweep did not end")
-	}
-	return strings.Join(words, "; ")
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +22,9 @@ import (
 
 // runFlags are the flags of the run command.
 type runFlags struct {
-	reconcilers []string
-	overrides   map[string]string // of reconcilers
+	reconcilers overrideFlag
+	matrix      []string
+	chosen      map[string]string // values of the matrix
 	seed        int64
 	runs        int
 	budget      time.Duration
@@ -34,20 +36,22 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE...",
 		Short: "Explore scenarios and report what they break",
-		Long: `Explores each scenario: first the default order, then every single reorder of two conflicting steps (the sweep),
-then random walks, one for each seed. The report goes to standard output.
+		Long: `Explores each scenario: first the default order, then every single reorder of two conflicting steps and every single fault
+(the sweep), then random walks, one for each seed. A scenario with a matrix is explored once for each combination. A schedule
+is replayed. The report goes to standard output.
 
 Exit codes, in order of precedence over several files:
   4  internal error
   2  the command line, a scenario or a property is wrong
   3  the operator under test is nondeterministic
   1  a property is broken
+  5  a schedule is stale
   6  inconclusive: every run hit a limit, or the default order got nowhere
   0  all properties hold`,
 		Example: `  stalemate run scenarios/clickhouse/recreate.yaml
   stalemate run scenarios/clickhouse/recreate.yaml --reconciler operator=clickhouse/patch-a
   stalemate run scenarios/clickhouse/recreate.yaml --seed 7 --for 30s --out findings`,
-		Args: usageArgs(files),
+		Args: usageArgs(files("scenario or schedule")),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("runs") && c.Flags().Changed("for") {
 				return usagef(c, errors.New("--runs and --for are two ways to end: give one of them"))
@@ -62,14 +66,15 @@ Exit codes, in order of precedence over several files:
 		},
 	}
 	flags := c.Flags()
-	flags.StringArrayVar(&f.reconcilers, "reconciler", nil,
-		"run `CONTROLLER=RECONCILER` instead of what the scenario says; may be repeated")
+	f.reconcilers.register(c, "run `CONTROLLER=RECONCILER` instead of what the scenario says; may be repeated")
+	flags.StringArrayVar(&f.matrix, "matrix", nil,
+		"explore only the combinations of a scenario's matrix with `NAME=VALUE`; may be repeated")
 	flags.Int64Var(&f.seed, "seed", 1, "seed of the first random walk; the others count on from it")
 	flags.IntVar(&f.runs, "runs", explore.DefaultRuns, "number of random walks after the sweep")
 	flags.DurationVar(&f.budget, "for", 0, "end after so much real `TIME`, such as 30s: random walks fill it, instead of --runs; "+
 		"the sweep is cut short if it takes longer")
 	flags.StringVar(&f.out, "out", "",
-		"also write each finding to a file in `DIR`, as soon as it is found (default: write no files)")
+		"also write each finding to a schedule file in `DIR`, as soon as it is found (default: write no files)")
 	return c
 }
 
@@ -78,18 +83,12 @@ func (f *runFlags) complete() error {
 	if f.runs < 0 || f.budget < 0 {
 		return errors.New("--runs and --for take no negative values")
 	}
-	f.overrides = map[string]string{}
-	for _, pair := range f.reconcilers {
-		controller, reconciler, ok := strings.Cut(pair, "=")
-		if !ok || controller == "" || reconciler == "" {
-			return fmt.Errorf("--reconciler %q: want CONTROLLER=RECONCILER, such as operator=clickhouse/patch-a", pair)
-		}
-		if _, twice := f.overrides[controller]; twice {
-			return fmt.Errorf("--reconciler %q: controller %s is given twice", pair, controller)
-		}
-		f.overrides[controller] = reconciler
+	chosen, err := parsePairs("--matrix", f.matrix, "name", "NAME=VALUE, such as policy=Foreground")
+	if err != nil {
+		return err
 	}
-	return nil
+	f.chosen = chosen
+	return f.reconcilers.complete()
 }
 
 // run explores files one after the other. A file that is wrong does not keep the others from being explored.
@@ -98,40 +97,61 @@ func (a *app) run(ctx context.Context, files []string, f *runFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	for i, file := range files {
+	return a.each(files, func(file string) error { return a.runFile(ctx, file, f, out) })
+}
+
+// runFile explores what a file holds: one scenario, or one for each combination of its matrix; or it replays a schedule.
+func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archive) error {
+	schedule, err := a.engine.holdsSchedule(file)
+	if err != nil {
+		return usageError{err}
+	}
+	if schedule {
+		return a.replayFile(ctx, file, &replayFlags{reconcilers: f.reconcilers, times: 1})
+	}
+	entries, err := a.engine.load(file)
+	if err != nil {
+		return usageError{err}
+	}
+	chosen := slices.DeleteFunc(slices.Clone(entries), func(s scenario) bool { return !f.chooses(s.entry()) })
+	if len(chosen) == 0 {
+		return usageError{fmt.Errorf("%s: no combination of its matrix has %s", file, strings.Join(f.matrix, " and "))}
+	}
+	for i, entry := range chosen {
 		if i > 0 {
 			if _, err := fmt.Fprintln(a.stdout); err != nil {
 				return fmt.Errorf("report: %w", err)
 			}
 		}
-		err := a.runFile(ctx, file, f, out)
-		if _, ok := errors.AsType[usageError](err); ok {
-			a.errorf("%v", err)
-			a.exit = stronger(a.exit, ExitUsage)
-			continue
-		}
-		if err != nil {
+		if err := a.mend(a.exploreEntry(ctx, file, entry, f, out)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// runFile explores one file and reports on it.
-func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archive) error {
-	loaded, err := a.engine.load(file)
-	if err != nil {
-		return usageError{err}
+// chooses reports whether a combination of a matrix is one to explore.
+func (f *runFlags) chooses(entry []string) bool {
+	for name, value := range f.chosen {
+		if !slices.Contains(entry, name+"="+value) {
+			return false
+		}
 	}
-	ready, err := loaded.prepare(f.overrides)
+	return true
+}
+
+// exploreEntry explores one scenario and reports on it.
+func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *runFlags, out *archive) error {
+	ready, err := entry.prepare(f.reconcilers.overrides)
 	if err != nil {
 		return usageError{err}
 	}
 	header := ready.header()
-	header.Path, header.Seed, header.Command = file, f.seed, a.commandLine(file, f)
+	header.Path, header.Seed, header.Command = file, f.seed, a.commandLine(file, entry.entry(), f)
 	partial := header // what the exploration has come to so far
 	partial.Coverage.Notes = []string{"this report was written before the exploration came to its end"}
 	var failed error // to write a finding
+	findings := out.open(ready, a.program)
 	status := newStatus(a.stderr, file)
 	result, err := ready.explore(ctx, options{
 		seed: f.seed, runs: f.runs, budget: f.budget,
@@ -141,7 +161,7 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 		},
 		finding: func(finding *history.Finding) {
 			partial.Coverage.Executions, partial.Elapsed = finding.Execution, finding.Elapsed
-			failed = errors.Join(failed, out.save(&partial, keep(&partial, finding)))
+			failed = errors.Join(failed, findings.save(&partial, keep(&partial, finding)))
 		},
 	})
 	status.clear()
@@ -161,11 +181,9 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 		return errors.Join(fmt.Errorf("%s: %w", file, err), failed)
 	default:
 		complete(result, &header)
-		for i := range result.Findings {
-			failed = errors.Join(failed, out.save(result, i))
-		}
 	}
-	return errors.Join(a.report(result, out), failed)
+	failed = errors.Join(failed, findings.finish(result))
+	return errors.Join(a.report(result, findings), failed)
 }
 
 // keep adds a finding to a result, or puts it in the place of the one with its signature: a run that shows the same better.
@@ -188,28 +206,17 @@ func complete(r, header *history.Result) {
 }
 
 // report prints the report of a result, and takes its exit code.
-func (a *app) report(result *history.Result, out *archive) error {
+func (a *app) report(result *history.Result, findings *findingFiles) error {
 	a.exit = stronger(a.exit, exitOf(reports.Judge(result)))
-	if err := reports.Text(a.stdout, result, textOptions(a.stdout)); err != nil {
-		return err
-	}
-	if out == nil {
-		return nil
-	}
-	for i := range result.Findings {
-		if _, err := fmt.Fprintf(a.stdout, "  written to %s\n", out.name(result, i)); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-	}
-	return nil
+	o := textOptions(a.stdout)
+	o.Replay = findings.replayLine(result)
+	return reports.Text(a.stdout, result, o)
 }
 
-// commandLine returns the line that runs the exploration of a file again.
-func (a *app) commandLine(file string, f *runFlags) string {
-	words := []string{a.program, "run", shellQuote(file)}
-	for _, pair := range f.reconcilers {
-		words = append(words, "--reconciler", shellQuote(pair))
-	}
+// commandLine returns the line that runs the exploration of a file again, or of one combination of its matrix.
+func (a *app) commandLine(file string, entry []string, f *runFlags) string {
+	words := append([]string{a.program, "run", shellQuote(file)}, flagWords("--matrix", entry)...)
+	words = append(words, f.reconcilers.words()...)
 	words = append(words, "--seed", strconv.FormatInt(f.seed, 10))
 	switch {
 	case f.budget > 0:

@@ -1,26 +1,47 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
+	"github.com/stalemate-dev/stalemate/reactors"
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // simulation is the engine of the command: scenario files, run by package sim.
 type simulation struct{ registry *scenarios.Registry }
 
-func (s simulation) load(path string) (scenario, error) {
+func (s simulation) holdsSchedule(path string) (bool, error) {
+	kind, err := scenarios.KindOf(path)
+	return kind == scenarios.KindSchedule, err
+}
+
+func (s simulation) load(path string) ([]scenario, error) {
 	loaded, err := scenarios.Load(path, scenarios.Options{Registry: s.registry})
 	if err != nil {
 		return nil, err
 	}
-	return simulated{loaded, s.registry}, nil
+	var entries []scenario
+	for _, entry := range loaded.Entries() {
+		entries = append(entries, simulated{entry, s.registry})
+	}
+	return entries, nil
+}
+
+func (s simulation) loadSchedule(path string) (recording, error) {
+	loaded, err := scenarios.LoadSchedule(path, scenarios.Options{Registry: s.registry})
+	if err != nil {
+		return nil, err
+	}
+	return scheduled{loaded, s.registry}, nil
 }
 
 func (s simulation) reconcilers() []entry {
@@ -40,10 +61,26 @@ func (s simulation) racers() []entry {
 	return entries
 }
 
-// simulated is a scenario file with the registry its names are looked up in.
+func (s simulation) faults() []entry {
+	var entries []entry
+	for _, fault := range schedule.FaultTypes() {
+		entries = append(entries, entry{string(fault), reactors.Doc(fault)})
+	}
+	return entries
+}
+
+// simulated is a scenario with the registry its names are looked up in.
 type simulated struct {
 	*scenarios.Scenario
 	registry *scenarios.Registry
+}
+
+func (s simulated) entry() []string {
+	var values []string
+	for _, m := range s.Manifest.Spec.Matrix {
+		values = append(values, m.Name+"="+s.Values[m.Name])
+	}
+	return values
 }
 
 func (s simulated) prepare(overrides map[string]string) (exploration, error) {
@@ -51,27 +88,74 @@ func (s simulated) prepare(overrides map[string]string) (exploration, error) {
 	if err != nil {
 		return nil, err
 	}
-	header := history.Result{Scenario: s.Name, Variables: config.Properties.Variables()}
+	return ready{newSubject(s.Scenario, config, overrides)}, nil
+}
+
+// subject is a scenario that was put together.
+type subject struct {
+	of          *scenarios.Scenario
+	config      *sim.Config
+	reconcilers map[string]string // in place of the scenario's, by the names of controllers
+	names       history.Result
+}
+
+func newSubject(s *scenarios.Scenario, config *sim.Config, reconcilers map[string]string) subject {
+	names := history.Result{Scenario: s.Name, Variables: config.Properties.Variables()}
+	if s.Entry != "" {
+		names.Scenario += " (" + s.Entry + ")"
+	}
 	for _, c := range s.Manifest.Spec.Controllers {
 		reconciler := c.Reconciler
-		if override, ok := overrides[c.Name]; ok {
+		if override, ok := reconcilers[c.Name]; ok {
 			reconciler = override
 		}
-		header.Reconcilers = append(header.Reconcilers, fmt.Sprintf("%s=%s", c.Name, reconciler))
+		names.Reconcilers = append(names.Reconcilers, fmt.Sprintf("%s=%s", c.Name, reconciler))
 	}
 	for _, r := range s.Manifest.Spec.Racers {
-		header.Racers = append(header.Racers, fmt.Sprintf("%s=%s", r.Name, r.Type))
+		names.Racers = append(names.Racers, fmt.Sprintf("%s=%s", r.Name, r.Type))
 	}
-	return ready{config, header}, nil
+	return subject{of: s, config: config, reconcilers: reconcilers, names: names}
 }
 
-// ready is a scenario that was put together.
-type ready struct {
-	config *sim.Config
-	names  history.Result
+func (s subject) header() history.Result { return s.names }
+
+func (s subject) encode(d document) ([]byte, error) {
+	return encodeFile(scenarios.ScheduleFile{Reconcilers: s.reconcilers, Matrix: s.of.Values}, s.of.Path, d)
 }
 
-func (r ready) header() history.Result { return r.names }
+// encodeFile returns the content of a schedule file of a scenario.
+func encodeFile(file scenarios.ScheduleFile, scenario string, d document) ([]byte, error) {
+	path, err := relativePath(filepath.Dir(d.path), scenario)
+	if err != nil {
+		return nil, err
+	}
+	file.Scenario, file.Spec = path, d.schedule
+	file.Name = cmp.Or(d.name, file.Name)
+	return scenarios.EncodeSchedule(file)
+}
+
+// relativePath returns the path of a file relative to a folder, with slashes and, as a loader takes it, without symbolic links.
+// The folder need not be there yet.
+func relativePath(folder, file string) (string, error) {
+	file, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return "", err
+	}
+	if resolved, err := filepath.EvalSymlinks(folder); err == nil {
+		folder = resolved
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return "", err
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return "", err
+	}
+	relative, err := filepath.Rel(folder, file)
+	return filepath.ToSlash(relative), err
+}
+
+// ready is a scenario that is ready to be explored.
+type ready struct{ subject }
 
 func (r ready) explore(ctx context.Context, o options) (*history.Result, error) {
 	runs := o.runs
@@ -79,10 +163,11 @@ func (r ready) explore(ctx context.Context, o options) (*history.Result, error) 
 		runs = -1 // none, where zero stands for the default
 	}
 	result, err := explore.Run(ctx, r.config, explore.Options{
-		Seed:  o.seed,
-		Runs:  runs,
-		For:   o.budget,
-		Clock: time.Now,
+		Seed:        o.seed,
+		Runs:        runs,
+		For:         o.budget,
+		ScriptSteps: r.of.Steps(),
+		Clock:       time.Now,
 		Progress: func(p explore.Progress) {
 			o.progress(progress{
 				strategy: p.Strategy, executions: p.Executions, done: p.Done, total: p.Planned, findings: p.Findings,
@@ -94,16 +179,29 @@ func (r ready) explore(ctx context.Context, o options) (*history.Result, error) 
 		},
 	})
 	if diverged, ok := errors.AsType[*explore.NondeterminismError](err); ok {
-		step := fmt.Sprintf("step %d: %q the first time, %q the second", diverged.Step, diverged.First, diverged.Second)
-		return &history.Result{Diverged: step}, nil
+		return &history.Result{Diverged: whereApart(diverged)}, nil
 	}
+	return result, sorted(err)
+}
+
+// whereApart says where two histories went apart.
+func whereApart(e *explore.NondeterminismError) string {
+	return fmt.Sprintf("step %d: %q the first time, %q the second", e.Step, e.First, e.Second)
+}
+
+// sorted makes a usageError of an error for which the user's scenario is to blame, a nondeterminismError of one for which the
+// operator is, and has others say all that they know.
+func sorted(err error) error {
 	if wrongScenario(err) {
-		return nil, usageError{err}
+		return usageError{err}
+	}
+	if diverged, ok := errors.AsType[*explore.NondeterminismError](err); ok {
+		return nondeterminismError{diverged}
 	}
 	if stuck, ok := errors.AsType[*sim.StuckError](err); ok {
-		return nil, fmt.Errorf("%w\n\n%s", err, stuck.Stacks)
+		return fmt.Errorf("%w\n\n%s", err, stuck.Stacks)
 	}
-	return result, err
+	return err
 }
 
 // wrongScenario reports whether an exploration could not begin for a reason that is the user's to mend.

@@ -39,6 +39,21 @@ func (t *text) covered() {
 		}
 		t.field(name, plain, propertyWords(p))
 	}
+	t.rules()
+}
+
+// rules says how often each fault rule struck.
+func (t *text) rules() {
+	name := "faults"
+	fired, never := ruleWords(t.result.Coverage.Rules)
+	for _, words := range fired {
+		t.field(name, plain, words)
+		name = ""
+	}
+	for _, words := range never {
+		t.field(name, yellow, words)
+		name = ""
+	}
 }
 
 // strategyWords says how far a strategy came.
@@ -49,13 +64,15 @@ func strategyWords(s history.StrategyResult) string {
 		words = append(words, fmt.Sprintf("complete: all %d candidates", s.Candidates))
 	case s.Name == "sweep" && s.Complete && s.Executions == 0:
 		words = []string{"nothing to reorder: no two steps of different actors conflicted"}
+	case s.Complete && s.Executions == 0:
+		words = []string{"nothing to do: no event at which a fault could strike"}
 	case s.Candidates > 0:
 		words = append(words, fmt.Sprintf("NOT complete: %s", count(s.Candidates, "candidate")))
 	case !s.Complete && s.Executions == 0:
 		words = []string{"not run"}
 	}
 	if s.Unmatched > 0 {
-		words = append(words, fmt.Sprintf("%d whose order did not come about", s.Unmatched))
+		words = append(words, fmt.Sprintf("%d %s", s.Unmatched, unmatchedWords(s.Name)))
 	}
 	if s.Inconclusive > 0 {
 		words = append(words, fmt.Sprintf("%d ran into a limit", s.Inconclusive))
@@ -64,6 +81,18 @@ func strategyWords(s history.StrategyResult) string {
 		words = append(words, fmt.Sprintf("%d failed", s.Findings))
 	}
 	return strings.Join(words, "; ")
+}
+
+// unmatchedWords say what it means that a candidate of a strategy was unmatched.
+func unmatchedWords(strategy string) string {
+	switch strategy {
+	case "sweep":
+		return "whose order did not come about"
+	case "committed schedules":
+		return "that do not fit any more"
+	default:
+		return "whose fault did not strike"
+	}
 }
 
 // propertyWords says how a property fared over all executions.
@@ -107,6 +136,10 @@ func (t *text) notCovered() {
 				lines = append(lines, failedPasses(d, p))
 			}
 		}
+	}
+	_, never := ruleWords(c.Rules)
+	for _, words := range never {
+		lines = append(lines, "fault rule "+words+": it tested nothing")
 	}
 	if c.Inconclusive > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %s ran into a limit and say nothing about terminal states",

@@ -26,10 +26,13 @@ type decider struct {
 	defaults *history.History
 	// tested are the processes under test.
 	tested []string
+	// schedule is what brought the run about; may be nil.
+	schedule *schedule.Schedule
 }
 
-// decisions returns what decided the run: the constraints it followed; where it followed none, the steps that came late
-// because a hold ran out; and where none did, the writes of the processes under test that another actor's write overtook.
+// decisions returns what decided the run: the constraints it followed, the faults that struck, and the requests that came
+// late. Where a run followed no order, they are the steps that came late because a hold ran out; and where it is not known
+// what brought its order about, the writes of the processes under test that another actor's write overtook.
 func (d *decider) decisions() []decision {
 	var all []decision
 	for _, c := range d.run.Constraints {
@@ -37,14 +40,28 @@ func (d *decider) decisions() []decision {
 			all = append(all, d.constraint(c.Constraint))
 		}
 	}
+	for _, f := range struck(d.run) {
+		all = append(all, d.fault(&f))
+	}
+	if d.schedule != nil {
+		for _, l := range d.schedule.Latencies {
+			all = append(all, d.latency(l))
+		}
+	}
 	for _, c := range d.run.Constraints {
 		if i := find(d.run, c.Event); len(all) == 0 && !c.Matched && c.Held && i >= 0 {
 			all = append(all, d.late(i, c.Waits))
 		}
 	}
-	if len(all) > 0 {
+	if len(all) > 0 && (d.schedule != nil || len(d.run.Constraints) > 0) {
 		return all
 	}
+	return append(all, d.overtaken()...)
+}
+
+// overtaken tells of the writes of the processes under test that another actor's write overtook.
+func (d *decider) overtaken() []decision {
+	var all []decision
 	for i := range d.run.Records {
 		r := &d.run.Records[i]
 		if !slices.Contains(d.tested, r.Event.Actor) || !r.Event.Verb.IsWrite() {

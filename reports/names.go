@@ -78,9 +78,11 @@ func deed(e schedule.Event) string {
 	}
 }
 
-// answer names the server's answer to a request: "200", "409 Conflict".
+// answer names the server's answer to a request, as the actor saw it: "200", "409 Conflict", "no answer".
 func answer(r *history.Record) string {
 	switch {
+	case r.Code == history.NoAnswer:
+		return "no answer"
 	case r.Code == 0:
 		return ""
 	case r.Code >= 400 && r.Reason != "":

@@ -129,9 +129,10 @@ func binds(v property.Variable, r *history.Record) bool {
 	return object != nil && labels.SelectorFromSet(v.Labels).Matches(labels.Set(object.GetLabels()))
 }
 
-// tells reports whether a record knows what state its object was in: a refused request may not.
+// tells reports whether a record knows what state its object was in: a refused request may not, nor one that a fault answered.
 func tells(r *history.Record) bool {
-	return r.Code < 400 || r.Code == 404 || r.Before != nil || r.After != nil
+	known := r.Committed > 0 || r.Before != nil || r.After != nil
+	return known || r.Fault == "" && (r.Code < 400 && r.Code != history.NoAnswer || r.Code == 404)
 }
 
 // maxDiff is how many lines the diff of an object has at most.

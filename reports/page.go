@@ -66,6 +66,10 @@ const fieldWidth = 15
 
 // field writes a name and its value.
 func (p *page) field(name string, s style, value string) {
+	if utf8.RuneCountInString(name) >= fieldWidth {
+		p.linef("  %s", name)
+		name = ""
+	}
 	lead := fmt.Sprintf("  %-*s", fieldWidth, name)
 	for i, line := range strings.Split(value, "\n") {
 		if i > 0 {
@@ -111,12 +115,15 @@ func shorten(text string, n int) string {
 }
 
 // count writes a number of things: "1 execution", "3 executions".
-func count(n int, singular string) string {
+func count(n int, singular string) string { return fmt.Sprintf("%d %s", n, plural(n, singular)) }
+
+// plural returns the word for a number of things: "execution", "executions".
+func plural(n int, singular string) string {
 	if n == 1 {
-		return "1 " + singular
+		return singular
 	}
 	if stem, isY := strings.CutSuffix(singular, "y"); isY {
-		return fmt.Sprintf("%d %sies", n, stem)
+		return stem + "ies"
 	}
-	return fmt.Sprintf("%d %ss", n, singular)
+	return singular + "s"
 }

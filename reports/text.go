@@ -8,6 +8,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // Options say how a text report looks. The zero value is right for a file.
@@ -20,6 +21,8 @@ type Options struct {
 	// Findings is the number of findings that are told, the others getting one line; 3 if zero. One that breaks nothing
 	// that another before it does not is told in short: what differs, and what decides.
 	Findings int
+	// Replay, if set, returns the command line that replays a finding.
+	Replay func(*history.Finding) string
 }
 
 const (
@@ -42,7 +45,7 @@ func Text(w io.Writer, r *history.Result, o Options) error {
 	if rest := r.Findings[full:]; len(rest) > 0 {
 		t.heading("FURTHER FINDINGS")
 		for i := range rest {
-			t.text("  ", plain, brokenNames(&rest[i])+", "+t.foundBy(&rest[i]))
+			t.further(&rest[i])
 		}
 	}
 	t.closing()
@@ -65,10 +68,12 @@ type text struct {
 	actors   actors
 	tested   []string
 	findings int
+	// command returns the command line that replays a finding; may be nil.
+	command func(*history.Finding) string
 }
 
 func newText(r *history.Result, o Options) *text {
-	t := &text{result: r, actors: newActors(r), tested: underTest(r), findings: o.Findings}
+	t := &text{result: r, actors: newActors(r), tested: underTest(r), findings: o.Findings, command: o.Replay}
 	t.width, t.color = o.Width, o.Color
 	if t.width <= 0 {
 		t.width = defaultWidth
@@ -97,10 +102,10 @@ func (t *text) title() {
 	switch Judge(r) {
 	case Broken:
 		t.linef("%s  %s", t.in(alarm, "✗ BROKEN"), t.in(bold, of))
-		t.text("  ", plain, fmt.Sprintf("%s in %s, %s.", count(len(r.Findings), "finding"), executions, span(r.Elapsed)))
+		t.text("  ", plain, fmt.Sprintf("%s in %s.", count(len(r.Findings), "finding"), t.inTime(executions)))
 	case Passed:
 		t.linef("%s  %s", t.in(style(string(bold)+string(green)), "✓ PASSED"), t.in(bold, of))
-		t.text("  ", plain, fmt.Sprintf("No property was broken in %s, %s.", executions, span(r.Elapsed)))
+		t.text("  ", plain, fmt.Sprintf("No property was broken in %s.", t.inTime(executions)))
 	case Inconclusive:
 		t.linef("%s  %s", t.in(yellow, "? INCONCLUSIVE"), t.in(bold, of))
 		t.text("  ", plain, t.inconclusive())
@@ -139,6 +144,14 @@ func (t *text) warnings() {
 	}
 }
 
+// inTime says how much real time something took, if that is known.
+func (t *text) inTime(something string) string {
+	if t.result.Elapsed == 0 {
+		return something
+	}
+	return something + ", " + span(t.result.Elapsed)
+}
+
 // inconclusive says why nothing can be said.
 func (t *text) inconclusive() string {
 	if t.result.Coverage.Executions == 0 {
@@ -146,8 +159,8 @@ func (t *text) inconclusive() string {
 	}
 	executions := count(t.result.Coverage.Executions, "execution")
 	if t.result.Coverage.Inconclusive < t.result.Coverage.Executions {
-		return fmt.Sprintf("No property was broken in %s, %s, but that says little, for the default order, which the others depart "+
-			"from, did not get anywhere:", executions, span(t.result.Elapsed))
+		return fmt.Sprintf("No property was broken in %s, but that says little, for the default order, which the others depart from, "+
+			"did not get anywhere:", t.inTime(executions))
 	}
 	all := "All " + executions
 	if t.result.Coverage.Executions == 1 {
@@ -175,11 +188,34 @@ func (t *text) finding(i int) {
 	t.heading(fmt.Sprintf("FINDING %d OF %d: %s", i+1, len(t.result.Findings), brokenNames(f)))
 	t.broken(h)
 	t.linef("")
-	t.field("found by", plain, t.foundBy(f))
+	t.source(f)
 
 	t.heading("WHAT DECIDES")
 	t.deciding(f, decisions)
+	t.timeline(h, decisions)
+	for _, m := range moments(h) {
+		t.objects(h, m)
+	}
+}
 
+// source says how a finding came to be, and how to see it again.
+func (t *text) source(f *history.Finding) {
+	t.field("found by", plain, t.foundBy(f))
+	if f.Schedule != nil {
+		t.field("shrunk", plain, Shrunk(f.Schedule))
+	}
+	t.replay(f)
+}
+
+// replay writes the command line that replays a finding, if there is one. It is not broken, so that it can be copied.
+func (t *text) replay(f *history.Finding) {
+	if t.command != nil {
+		t.linef("  %-*s%s", fieldWidth, "replay", t.command(f))
+	}
+}
+
+// timeline tells a run step by step, with marks at what decides.
+func (t *text) timeline(h *history.History, decisions []decision) {
 	t.heading("TIMELINE")
 	var marked []int
 	for _, decision := range decisions {
@@ -189,14 +225,22 @@ func (t *text) finding(i int) {
 	t.legend(line)
 	line.print(&t.page)
 	t.troubles(h)
-	for _, m := range moments(h) {
-		t.objects(h, m)
+}
+
+// further tells one finding in a line, with what decides and how to replay it.
+func (t *text) further(f *history.Finding) {
+	t.text("  ", plain, brokenNames(f)+", "+t.foundBy(f))
+	for _, decision := range t.decisions(f) {
+		t.text("    ", dim, decision.words)
+	}
+	if t.command != nil {
+		t.linef("    %s", t.command(f))
 	}
 }
 
 // decisions returns what decided the run of a finding.
 func (t *text) decisions(f *history.Finding) []decision {
-	d := decider{run: f.Run, actors: t.actors, tested: t.tested}
+	d := decider{run: f.Run, actors: t.actors, tested: t.tested, schedule: f.Schedule}
 	if t.result.Default != f.Run {
 		d.defaults = t.result.Default
 	}
@@ -246,7 +290,7 @@ func (t *text) brief(i, first int) {
 			t.field("not broken", plain, v.Property.Name)
 		}
 	}
-	t.field("found by", plain, t.foundBy(f))
+	t.source(f)
 	t.linef("")
 	t.linef("  %s", t.in(bold, "WHAT DECIDES"))
 	t.deciding(f, t.decisions(f))
@@ -300,8 +344,11 @@ func valueLines(values []property.Value) []string {
 
 // foundBy says which execution found it, when, and how often it came again.
 func (t *text) foundBy(f *history.Finding) string {
-	words := fmt.Sprintf("%s, execution %d of %d, after %s", f.Strategy, f.Execution, t.result.Coverage.Executions, span(f.Elapsed))
-	if f.Strategy == "random walk" {
+	words := fmt.Sprintf("%s, execution %d of %d", f.Strategy, f.Execution, t.result.Coverage.Executions)
+	if f.Elapsed > 0 {
+		words += ", after " + span(f.Elapsed)
+	}
+	if drawsSeed(f.Strategy) {
 		words += fmt.Sprintf(", seed %d", f.Seed)
 	}
 	if f.Also > 0 {
@@ -310,11 +357,47 @@ func (t *text) foundBy(f *history.Finding) string {
 	return words
 }
 
+// drawsSeed reports whether a strategy draws from its seed. The default order, sweeps and replays draw nothing.
+func drawsSeed(strategy string) bool {
+	return strategy != "default order" && strategy != "committed schedules" && !strings.Contains(strategy, "sweep")
+}
+
+// Shrunk says in words how small a schedule is, and what that took: "1-minimal: each of the 2 elements is needed (shrunk from 57
+// in 31 executions)".
+func Shrunk(s *schedule.Schedule) string {
+	size, origin := s.Size(), s.Origin
+	words := "not tried: " + count(size, "element")
+	switch {
+	case origin.Minimal && size == 1:
+		words = "1-minimal: the one element is needed"
+	case origin.Minimal && size == 0:
+		words = "1-minimal: the default order alone does it"
+	case origin.Minimal:
+		words = fmt.Sprintf("1-minimal: each of the %d elements is needed", size)
+	case origin.Executions > 0:
+		words = fmt.Sprintf("not 1-minimal: %s left that may not all be needed", count(size, "element"))
+	}
+	switch executions := count(origin.Executions, "execution"); {
+	case origin.Executions > 0 && origin.Size > size:
+		words += fmt.Sprintf(" (shrunk from %d in %s)", origin.Size, executions)
+	case origin.Executions > 0:
+		words += fmt.Sprintf(" (%s to see that)", executions)
+	}
+	if len(s.Skip) > 0 {
+		var steps []string
+		for _, i := range s.Skip {
+			steps = append(steps, fmt.Sprint(i+1))
+		}
+		words += fmt.Sprintf("; %s of the script not needed: %s", plural(len(steps), "step"), strings.Join(steps, ", "))
+	}
+	return words
+}
+
 // deciding says which order, and which faults, made the difference.
 func (t *text) deciding(f *history.Finding, decisions []decision) {
 	h := f.Run
 	switch {
-	case len(decisions) == 0 && f.Run == t.result.Default:
+	case len(decisions) == 0 && (f.Run == t.result.Default || followsDefault(f.Schedule)):
 		t.text("  ", plain, "No particular order: the default order alone breaks it.")
 	case len(decisions) == 0:
 		t.text("  ", plain, "No single order of two writes stands out; the timeline has the order that was run.")
@@ -333,14 +416,30 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 			t.text("    held in vain  ", dim, c.String())
 		}
 	}
-	if len(h.Faults) == 0 {
-		t.text("  ", plain, "No fault was injected: every answer is one a healthy API server gives.")
-	}
 	for _, fault := range h.Faults {
-		t.text("  fault injected: ", plain, fault.String())
+		if !fault.Struck {
+			t.text("    did not strike  ", dim, fault.String())
+			continue
+		}
+		of := ""
+		if fault.Rule != "" {
+			of = " (rule " + fault.Rule + ")"
+		}
+		t.text("    fault       ", dim, fault.String()+of)
+	}
+	if f.Schedule != nil {
+		for _, l := range f.Schedule.Latencies {
+			t.text("    latency     ", dim, fmt.Sprintf("%s takes %s", l.At, l.For))
+		}
+	}
+	if len(struck(h)) == 0 {
+		t.text("  ", plain, "No fault was injected: every answer is one a healthy API server gives.")
 	}
 	t.defaultOrder(f)
 }
+
+// followsDefault reports whether a schedule asks for nothing, so that a run under it takes the default order.
+func followsDefault(s *schedule.Schedule) bool { return s != nil && s.Size() == 0 && s.Trace == nil }
 
 // defaultOrder says how the scenario ends without any steering.
 func (t *text) defaultOrder(f *history.Finding) {

@@ -124,7 +124,7 @@ func overwritten() *history.Result {
 	t.Panic = "runtime error: index out of range [0] with length 0\n\n" +
 		"goroutine 7 [running]:\nmain.(*Reconciler).Reconcile(...)\n\t/src/main.go:42\n"
 	t.Faults = []history.FaultResult{{Fault: schedule.Fault{Type: schedule.ServiceUnavailable, At: schedule.Event{
-		Actor: "user", Verb: schedule.Patch, Kind: "Pod", Namespace: "default", Name: "x", Occurrence: 1}}, Struck: true}}
+		Actor: "user", Verb: schedule.Patch, Kind: "Pod", Namespace: "default", Name: "x", Occurrence: 1}}, Struck: true, Record: -1}}
 	t.Unfinished = []string{"operator sleeps in a reconcile of default/b"}
 	r := found()
 	r.Default = endsWell()
@@ -218,6 +218,7 @@ func late() *history.Result {
 var results = map[string]func() *history.Result{
 	"found": found, "passed": passed, "vacuous": vacuous, "inconclusive": inconclusive, "invalid": invalid,
 	"diverged": diverged, "overwritten": overwritten, "failing": failing, "healed": healed, "late": late,
+	"crashed": crashed,
 }
 
 func TestTextGolden(t *testing.T) {
@@ -407,6 +408,7 @@ func TestJudge(t *testing.T) {
 	want := map[string]Verdict{
 		"found": Broken, "passed": Passed, "vacuous": Passed, "inconclusive": Inconclusive, "invalid": InvalidProperty,
 		"diverged": Nondeterministic, "overwritten": Broken, "failing": Inconclusive, "healed": Broken, "late": Broken,
+		"crashed": Broken,
 	}
 	for name, result := range results {
 		if got := Judge(result()); got != want[name] {

@@ -52,11 +52,13 @@ type timeline struct {
 	leftOut int
 	// left is where the first actor's column begins: right of the times.
 	left int
+	// faults are those of the run.
+	faults []history.FaultResult
 }
 
 // newTimeline makes the timeline of a run. The steps in deciding are shown and marked whatever they are.
 func newTimeline(h *history.History, tested []string, deciding []int) *timeline {
-	t := &timeline{actors: slices.Clone(tested), namespace: onlyNamespace(h)}
+	t := &timeline{actors: slices.Clone(tested), namespace: onlyNamespace(h), faults: h.Faults}
 	logs := h.Logs
 	flush := func(upTo int) {
 		for len(logs) > 0 && logs[0].Record <= upTo {
@@ -149,6 +151,8 @@ func kindOf(e schedule.Event) string {
 func shown(r *history.Record, tested bool) bool {
 	e := r.Event
 	switch {
+	case r.Fault != "":
+		return true
 	case !e.Verb.IsRequest():
 		return e.Verb == schedule.Start && e.Incarnation > 1
 	case heartbeat(r) || e.Verb == schedule.Watch:
@@ -221,14 +225,31 @@ func (t *timeline) step(r *history.Record, mark bool) row {
 	}
 	step := row{at: r.At, actor: e.Actor, mark: mark, more: r.Repeats, until: r.LastAt}
 	step.text = strings.TrimSpace(string(e.Verb) + " " + e.Object())
+	switch e.Verb {
+	case schedule.Start:
+		step.text = t.started(e)
+	case schedule.Sync:
+		step.text = "takes a new list: " + e.Object()
+	default:
+	}
 	if a := answer(r); a != "" {
 		step.text += " → " + a
 	}
 	if mark {
 		step.text += revisions(r)
 	}
+	if r.Retry {
+		step.text += ", client-go tries again"
+	}
 	notFound := r.Code == 404 && e.Verb.IsRead()
 	switch {
+	case r.Fault != "":
+		step.style = red
+		step.text += " ✗ " + string(r.Fault)
+		step.detail = faultDetail(r)
+	case r.Code == history.NoAnswer:
+		step.style = red
+		step.detail = r.Message
 	case r.Code >= 400 && !notFound:
 		step.style = red
 		step.detail = r.Message
@@ -238,6 +259,19 @@ func (t *timeline) step(r *history.Record, mark bool) row {
 		step.detail = changeWords(changedFields(r.Before, r.After))
 	}
 	return step
+}
+
+// started says how a process starts: anew after a crash, or as another reconciler after an upgrade.
+func (t *timeline) started(e schedule.Event) string {
+	if e.Incarnation < 2 {
+		return "starts"
+	}
+	for _, f := range t.faults {
+		if f.Struck && f.Type == schedule.Upgrade && f.At.Actor == e.Actor && f.At.Incarnation == e.Incarnation-1 {
+			return f.Reconciler + " starts in its place"
+		}
+	}
+	return fmt.Sprintf("starts again, with an empty memory (start %d)", e.Incarnation)
 }
 
 // changeWords lists changes on one line.
@@ -258,7 +292,7 @@ func revisions(r *history.Record) string {
 	switch {
 	case r.Code >= 400 && r.Carried > 0:
 		words = fmt.Sprintf(", carried revision %d", r.Carried)
-	case r.Code < 400 && r.Revision > 0:
+	case r.Code < 400 && r.Code != history.NoAnswer && r.Revision > 0:
 		words = fmt.Sprintf(", revision %d", r.Revision)
 	}
 	if r.Held >= time.Millisecond {

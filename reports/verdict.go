@@ -18,6 +18,8 @@ const (
 	Nondeterministic Verdict = "nondeterministic"
 	// Broken means that there is a finding.
 	Broken Verdict = "broken"
+	// Stale means that part of a schedule that was replayed found no event, and nothing was broken: neither a pass nor a finding.
+	Stale Verdict = "stale"
 	// Inconclusive means that every execution ran into a limit, or that the run in the default order, which all others
 	// depart from, did not get anywhere: it did not come to rest, or every reconcile of a controller failed.
 	Inconclusive Verdict = "inconclusive"

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,48 +11,84 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// compile compiles the properties, and reports each error at its place in the rule.
-func (l *loader) compile() *property.Set {
-	spec := l.manifest.Spec
-	variables := make([]property.Variable, len(spec.Variables))
-	for i, v := range spec.Variables {
-		variables[i] = l.variable(v)
-	}
-	definitions := make([]property.Definition, len(spec.Properties))
-	for i, p := range spec.Properties {
-		definitions[i] = property.Definition{Name: p.Name, Type: property.Type(p.Type), Rule: p.Rule, Message: p.Message}
-		if p.Within != nil {
-			definitions[i].Within = p.Within.Duration
+// ruleLists are lists of variables and properties in a file.
+type ruleLists struct {
+	variables  []Variable
+	properties []Property
+}
+
+// names returns the names of one of the lists, as errors name it.
+func (r ruleLists) names(list string) []string {
+	var names []string
+	if list == "variables" {
+		for _, v := range r.variables {
+			names = append(names, v.Name)
 		}
-		if p.Match != nil {
-			match := p.Match.selector()
-			definitions[i].Match = &match
-		}
+		return names
 	}
-	set, errs := property.Compile(property.KindsOf(l.kinds), variables, definitions)
+	for _, p := range r.properties {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// compile compiles the properties of the document, and reports each error at its place in the rule. They come after inherited
+// ones, of another file, in which nothing is wrong with them.
+func (l *loader) compile(own, inherited ruleLists) *property.Set {
+	all := ruleLists{
+		slices.Concat(inherited.variables, own.variables),
+		slices.Concat(inherited.properties, own.properties),
+	}
+	set, errs := property.Compile(property.KindsOf(l.kinds), l.bindings(all.variables), definitions(all.properties))
 	for _, err := range errs {
-		item := indexed(err.List, err.Index)
-		name := join(item, l.bindingField(err))
+		index := err.Index - len(inherited.names(err.List))
+		item := indexed(err.List, index)
+		name := join(item, bindingField(err, all.variables))
 		if l.reported[item] || l.reported[name] || strings.HasPrefix(err.Field, "match.") { // validate has said it
 			continue
 		}
 		message := name + ": " + err.Message
+		if taken := inherited.names(err.List); err.Field == "name" && slices.Contains(taken, own.names(err.List)[index]) {
+			message = name + ": the scenario has this name: choose another"
+		}
 		if err.Line == 0 {
 			l.add(l.doc.at(name, message))
 			continue
 		}
-		rule := spec.Properties[err.Index].Rule
+		rule := all.properties[err.Index].Rule
 		at := l.doc.index().within(name, rule, offset(rule, err.Line, err.Column))
 		l.add(l.doc.source.at(at.line, at.column, message))
 	}
 	return set
 }
 
-// bindingField returns the field of an error as the scenario file has it, where variables have their kind and labels in a
-// block.
-func (l *loader) bindingField(err property.Error) string {
+// bindings converts variables.
+func (l *loader) bindings(variables []Variable) []property.Variable {
+	converted := make([]property.Variable, len(variables))
+	for i, v := range variables {
+		converted[i] = l.variable(v)
+	}
+	return converted
+}
+
+// definitions converts properties.
+func definitions(properties []Property) []property.Definition {
+	converted := make([]property.Definition, len(properties))
+	for i, p := range properties {
+		converted[i] = property.Definition{Name: p.Name, Type: property.Type(p.Type), Rule: p.Rule, Message: p.Message}
+		converted[i].Within = duration(p.Within)
+		if p.Match != nil {
+			match := p.Match.selector()
+			converted[i].Match = &match
+		}
+	}
+	return converted
+}
+
+// bindingField returns the field of an error as a file has it, where variables have their kind and labels in a block.
+func bindingField(err property.Error, variables []Variable) string {
 	if err.List == "variables" && err.Field != "name" {
-		if l.manifest.Spec.Variables[err.Index].List != nil {
+		if variables[err.Index].List != nil {
 			return "list." + err.Field
 		}
 		return "object." + err.Field
@@ -103,6 +140,9 @@ func (l *loader) namespace(kind, namespace string) string {
 func (s Selector) selector() schedule.Selector {
 	selector := schedule.Selector{
 		Actor:       s.Actor,
+		Incarnation: s.Incarnation,
+		Controller:  s.Controller,
+		Key:         s.Key,
 		Kind:        s.Kind,
 		Namespace:   s.Namespace,
 		Name:        s.Name,

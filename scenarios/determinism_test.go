@@ -14,6 +14,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // shipped returns the scenario files that come with us.
@@ -44,8 +45,9 @@ func shipped(t *testing.T) []string {
 	return files
 }
 
-// TestDeterminism runs every shipped scenario in the default order and by random walks, twice under each of GOMAXPROCS 1
-// and 2, each time from a world of its own, and compares the hashes of the histories. SIM_RUNS sets the number of seeds.
+// TestDeterminism runs every shipped scenario in the default order, by random walks, and with each of some faults, in the
+// default order and in a walk; twice under each of GOMAXPROCS 1 and 2, each time from a world of its own. It compares the
+// hashes of the histories. SIM_RUNS sets the number of seeds, and of faults.
 func TestDeterminism(t *testing.T) {
 	seeds := 15
 	if text := os.Getenv("SIM_RUNS"); text != "" {
@@ -82,31 +84,51 @@ func hashes(t *testing.T, registry *scenarios.Registry, file string, seeds, proc
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := scenario.Config(registry, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []uint64
-	add := func(h *history.History) { all = append(all, h.Hash) }
-	if settled := world.Settled(); settled != nil {
-		add(settled)
-	}
-	plans := []sim.Plan{{}}
-	for seed := range int64(seeds) {
-		plans = append(plans, sim.Plan{Seed: seed, Strategy: explore.NewWalk(seed)})
-	}
-	for _, plan := range plans {
-		h, err := world.Run(plan)
+	for _, entry := range scenario.Entries() {
+		config, err := entry.Config(registry, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		add(h)
+		world, err := sim.NewWorld(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if settled := world.Settled(); settled != nil {
+			all = append(all, settled.Hash)
+		}
+		run := func(plan sim.Plan) *history.History {
+			h, err := world.Run(plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, h.Hash)
+			return h
+		}
+		base := run(sim.Plan{})
+		for seed := range int64(seeds) {
+			run(sim.Plan{Seed: seed, Strategy: explore.NewWalk(seed)})
+		}
+		for i, fault := range someFaults(config, base, seeds) {
+			if h := run(sim.Plan{Faults: []schedule.Fault{fault}}); len(h.Faults) != 1 || !h.Faults[0].Struck {
+				t.Errorf("%s did not strike", fault)
+			}
+			seed := int64(i)
+			run(sim.Plan{Seed: seed, Strategy: explore.NewWalk(seed), Faults: []schedule.Fault{fault}})
+		}
 	}
 	return all
+}
+
+// someFaults returns so many of the faults that the sweep tries after a run, spread evenly over it.
+func someFaults(config *sim.Config, base *history.History, n int) []schedule.Fault {
+	_, all := explore.Candidates(base, config)
+	n = min(n, len(all))
+	some := make([]schedule.Fault, n)
+	for i := range some {
+		some[i] = all[i*len(all)/n]
+	}
+	return some
 }
 
 func unique(hashes []uint64) map[uint64]bool {

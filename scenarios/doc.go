@@ -11,6 +11,11 @@
 //	> 13 |     typ: StatefulSetController
 //	     |     ^
 //
+// A scenario with a matrix stands for several, one for each combination of its values: its [Scenario.Entries].
+//
+// A [ScheduleManifest] says what must happen in a run of a scenario: orders and faults. [LoadSchedule] reads one with its
+// scenario, [EncodeSchedule] writes one, and [KindOf] tells the two kinds of files apart.
+//
 // A scenario names its reconcilers; a [Registry] says what these names mean. [Scenario.Config] puts the two together into
 // what the engine runs.
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // A team registers its reconcilers under names, and loads a scenario that uses them.
@@ -75,4 +76,82 @@ spec:
 	//   12 |     type: Always
 	// > 13 |     rule: 1 + true
 	//      |             ^
+}
+
+// A scenario with a matrix is run once for each combination of its values.
+func ExampleScenario_Entries() {
+	var registry scenarios.Registry
+	registry.Add("example/buggy", scenarios.Reconciler{
+		Program: func(scenarios.ProgramOptions) sim.Program { return program{} },
+	})
+	files := fstest.MapFS{"scenario.yaml": {Data: []byte(`
+apiVersion: stalemate.dev/v1alpha1
+kind: Scenario
+metadata: {name: delete}
+spec:
+  controllers: [{name: operator, reconciler: example/buggy}]
+  script:
+  - delete: {kind: StatefulSet, name: web, propagationPolicy: $(policy)}
+  matrix:
+  - {name: policy, values: [Background, Foreground]}
+  properties: [{name: always, type: Always, rule: "true"}]
+`)}}
+	scenario, err := scenarios.LoadFS(files, "scenario.yaml", scenarios.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, entry := range scenario.Entries() {
+		config, err := entry.Config(&registry, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(config.Name, entry.Entry)
+	}
+	// Output:
+	// delete policy=Background
+	// delete policy=Foreground
+}
+
+// A finding is kept as a schedule file that a person can read.
+func ExampleEncodeSchedule() {
+	update := schedule.Event{
+		Actor: "operator", Incarnation: 1, Key: "default/a", Verb: schedule.Update, Kind: "StatefulSet", Namespace: "default",
+		Name: "web", Occurrence: 2,
+	}
+	status := schedule.Event{
+		Actor: "kcm", Key: "default/web", Verb: schedule.Update, Kind: "StatefulSet", Subresource: "status", Namespace: "default",
+		Name: "web", Occurrence: 1,
+	}
+	written, err := scenarios.EncodeSchedule(scenarios.ScheduleFile{
+		Comment:     "Found by the sweep.",
+		Name:        "status-before-update",
+		Scenario:    "../scenario.yaml",
+		Reconcilers: map[string]string{"operator": "example/buggy"},
+		Spec: &schedule.Schedule{
+			Constraints: []schedule.Constraint{{Event: update, Waits: status}},
+			Faults:      []schedule.Fault{{Type: schedule.LostResponse, At: update}},
+			Expect:      schedule.Expectation{Outcome: schedule.Violated, Property: "scaled-up"},
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(string(written))
+	// Output:
+	// # Found by the sweep.
+	// apiVersion: stalemate.dev/v1alpha1
+	// kind: Schedule
+	// metadata: {name: status-before-update}
+	// spec:
+	//   scenario: {path: ../scenario.yaml}
+	//   reconcilers: {operator: example/buggy}
+	//   order:
+	//   - hold: "operator(default/a) Update StatefulSet default/web #2"
+	//     until: "kcm(default/web) Update StatefulSet/status default/web #1"
+	//   faults:
+	//   - {at: "operator(default/a) Update StatefulSet default/web #2", type: LostResponse}
+	//   expect: {outcome: Violated, property: scaled-up}
 }

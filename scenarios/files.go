@@ -22,6 +22,60 @@ type tree struct {
 	folder string
 	// display names a file of the tree as the user would.
 	display func(name string) string
+	// close ends the use of the tree.
+	close func()
+	// elsewhere opens the tree of a file outside, by its path from the file that was opened. It is nil where the tree is a
+	// repository: what is in one refers to nothing outside.
+	elsewhere func(reference string) (*tree, string, error)
+}
+
+// openTree opens the repository that holds a file, and returns the file's name in it. The file may be a symbolic link.
+func openTree(name string) (*tree, string, error) {
+	resolved, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return nil, "", newError(name, []Diagnostic{{File: name, Message: readError(err).Error()}})
+	}
+	if resolved, err = filepath.Abs(resolved); err != nil {
+		return nil, "", fmt.Errorf("file %s: %w", name, err)
+	}
+	folder, isRepository := repository(resolved)
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, "", fmt.Errorf("file %s: %w", name, err)
+	}
+	relative, err := filepath.Rel(root.Name(), resolved)
+	if err != nil {
+		return nil, "", fmt.Errorf("file %s: %w", name, err)
+	}
+	relative = filepath.ToSlash(relative)
+	display := func(file string) string {
+		if file == relative {
+			return name
+		}
+		fromFile, err := filepath.Rel(filepath.Dir(relative), file)
+		if err != nil {
+			return file
+		}
+		return filepath.Join(filepath.Dir(name), fromFile)
+	}
+	t := &tree{fsys: root.FS(), folder: path.Dir(relative), display: display, close: func() { _ = root.Close() }}
+	if !isRepository {
+		t.elsewhere = func(reference string) (*tree, string, error) {
+			return openTree(filepath.Join(filepath.Dir(resolved), filepath.FromSlash(reference)))
+		}
+	}
+	return t, relative, nil
+}
+
+// treeOf returns a tree of which all files count as the repository, for a file in it.
+func treeOf(fsys fs.FS, name string) *tree {
+	display := func(file string) string { return file }
+	return &tree{fsys: fsys, folder: path.Dir(name), display: display, close: func() {}}
+}
+
+// at returns the tree for a file that a file of it refers to.
+func (t *tree) at(name string) *tree {
+	return &tree{fsys: t.fsys, folder: path.Dir(name), display: t.display, close: t.close}
 }
 
 // read returns a file's content. Its errors say what is wrong and not which file it is.
@@ -67,6 +121,9 @@ func readError(err error) error {
 	return fmt.Errorf("cannot be read: %w", err)
 }
 
+// errOutside says that a path leaves the tree.
+var errOutside = errors.New("outside the repository that holds the scenario: keep the file in the repository")
+
 // resolve returns the files that a path in the scenario file stands for. Its errors speak of the path.
 func (t *tree) resolve(reference string) ([]string, error) {
 	if path.IsAbs(reference) || filepath.IsAbs(reference) {
@@ -74,7 +131,7 @@ func (t *tree) resolve(reference string) ([]string, error) {
 	}
 	name := path.Join(t.folder, reference)
 	if name == ".." || strings.HasPrefix(name, "../") {
-		return nil, errors.New("outside the repository that holds the scenario: keep the file in the repository")
+		return nil, errOutside
 	}
 	info, err := fs.Stat(t.fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,17 +183,17 @@ func (t *tree) similar(name, reference string) string {
 }
 
 // repository returns the folder that paths of a scenario must stay inside: the nearest one above it that holds .git or
-// go.mod. Where there is none, it is the scenario's own folder.
-func repository(scenario string) string {
+// go.mod, which is a repository. Where there is none, it is the scenario's own folder.
+func repository(scenario string) (root string, isRepository bool) {
 	folder := filepath.Dir(scenario)
 	for dir := folder; ; dir = filepath.Dir(dir) {
 		for _, marker := range []string{".git", "go.mod"} {
 			if _, err := os.Lstat(filepath.Join(dir, marker)); err == nil {
-				return dir
+				return dir, true
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return folder
+			return folder, false
 		}
 	}
 }

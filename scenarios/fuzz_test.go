@@ -53,8 +53,10 @@ func FuzzLoad(f *testing.F) {
 			_ = broken.Error()
 			return
 		}
-		if _, err := loaded.Config(known, nil); err != nil {
-			t.Fatalf("a scenario that was loaded cannot be put together: %v", err)
+		for _, entry := range loaded.Entries() {
+			if _, err := entry.Config(known, nil); err != nil {
+				t.Fatalf("a scenario that was loaded cannot be put together: %v", err)
+			}
 		}
 	})
 }

@@ -3,10 +3,8 @@ package scenarios
 import (
 	"fmt"
 	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -31,15 +29,27 @@ type Scenario struct {
 	Name string
 	// Path of its file as it was loaded.
 	Path string
-	// Manifest is what the file says.
+	// Entry says which combination of the matrix this is: "policy=Foreground,size=3". It is empty where there is no matrix,
+	// and for the scenario that was loaded, whose [Scenario.Entries] are what can be run.
+	Entry string
+	// Values are those of the matrix in this entry, by their names.
+	Values map[string]string
+	// Manifest is what the file says, with the values of the matrix in their places; those of the first entry in the scenario
+	// that was loaded.
 	Manifest *Manifest
 
 	doc        *document
+	entries    []*Scenario // nil without a matrix
 	kinds      *apiserver.Kinds
 	given      []apiserver.Object
 	racers     []sim.RacerConfig
+	steps      int // of the script
 	properties *property.Set
 }
+
+// Steps returns the number of steps of the script, as schedules count them: a create of a file is a step for each of its
+// objects.
+func (s *Scenario) Steps() int { return s.steps }
 
 // Load reads a scenario file and all files it refers to. These must lie in the repository that holds the scenario, which is
 // the nearest folder above it with .git or go.mod in it, or else its own folder; symbolic links are resolved first.
@@ -47,40 +57,17 @@ type Scenario struct {
 // What is wrong with the files is an [*Error], with everything that is wrong in it. There are no other errors but those of
 // the operating system.
 func Load(name string, opts Options) (*Scenario, error) {
-	resolved, err := filepath.EvalSymlinks(name)
+	t, file, err := openTree(name)
 	if err != nil {
-		return nil, newError(name, []Diagnostic{{File: name, Message: readError(err).Error()}})
+		return nil, err
 	}
-	if resolved, err = filepath.Abs(resolved); err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", name, err)
-	}
-	root, err := os.OpenRoot(repository(resolved))
-	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", name, err)
-	}
-	defer func() { _ = root.Close() }()
-	relative, err := filepath.Rel(root.Name(), resolved)
-	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", name, err)
-	}
-	relative = filepath.ToSlash(relative)
-	display := func(file string) string {
-		if file == relative {
-			return name
-		}
-		fromScenario, err := filepath.Rel(filepath.Dir(relative), file)
-		if err != nil {
-			return file
-		}
-		return filepath.Join(filepath.Dir(name), fromScenario)
-	}
-	return load(&tree{fsys: root.FS(), folder: path.Dir(relative), display: display}, relative, opts)
+	defer t.close()
+	return load(t, file, opts)
 }
 
 // LoadFS is like [Load], with files from fsys instead of the disk; all of it counts as the repository.
 func LoadFS(fsys fs.FS, name string, opts Options) (*Scenario, error) {
-	display := func(file string) string { return file }
-	return load(&tree{fsys: fsys, folder: path.Dir(name), display: display}, name, opts)
+	return load(treeOf(fsys, name), name, opts)
 }
 
 // loader reads one scenario and collects what is wrong with it.
@@ -100,92 +87,142 @@ func newLoader(t *tree) *loader {
 }
 
 func load(t *tree, name string, opts Options) (*Scenario, error) {
-	l := newLoader(t)
 	display := t.display(name)
-	if !l.open(name) {
-		return nil, newError(display, l.diagnostics)
+	doc, diagnostics := openDocument(t, name, KindScenario)
+	if doc == nil {
+		return nil, newError(display, diagnostics)
 	}
-	s := &Scenario{Name: l.manifest.Metadata.Name, Path: display, Manifest: l.manifest, doc: l.doc}
-	l.kinds = l.loadKinds()
-	l.validate(opts.Registry)
-	if l.kinds != nil {
-		s.kinds = l.kinds
-		s.given = l.loadGiven()
-		script := l.loadScript()
-		s.properties = l.compile()
-		if len(l.diagnostics) == 0 {
-			s.racers = l.racers(script)
-		}
+	combinations, problems := readMatrix(doc)
+	diagnostics = append(diagnostics, problems...)
+	found := make([][]Diagnostic, len(combinations))
+	var entries []*Scenario
+	for i, c := range combinations {
+		var entry *Scenario
+		entry, found[i] = loadEntry(t, doc, c, opts)
+		entry.Path = display
+		entries = append(entries, entry)
 	}
-	if err := newError(display, l.diagnostics); err != nil {
+	diagnostics = append(diagnostics, common(combinations, found)...)
+	if err := newError(display, diagnostics); err != nil {
 		return nil, err
 	}
-	return s, nil
+	if entries[0].Entry == "" {
+		return entries[0], nil
+	}
+	whole := *entries[0]
+	whole.Entry, whole.Values, whole.entries = "", nil, entries
+	return &whole, nil
 }
 
-// open reads the scenario file and decodes it. It reports whether there is a manifest whose meaning can be checked.
-func (l *loader) open(name string) bool {
-	display := l.tree.display(name)
-	whole := func(message string) bool {
-		l.add(Diagnostic{File: display, Message: message})
-		return false
+// loadEntry reads the scenario that a document stands for with one combination of values.
+func loadEntry(t *tree, doc *document, c combination, opts Options) (*Scenario, []Diagnostic) {
+	l := newLoader(t)
+	l.doc, l.diagnostics = substitute(doc, c)
+	if len(l.diagnostics) > 0 { // what the fields say is not known
+		return &Scenario{}, l.diagnostics
 	}
-	data, err := l.tree.read(name)
+	var problems []Diagnostic
+	problems, l.reported = strictDecode(l.doc, l.doc.value, "", l.manifest)
+	l.add(problems...)
+	s := &Scenario{
+		Name: l.manifest.Metadata.Name, Entry: c.String(), Values: c.texts(), Manifest: l.manifest, doc: l.doc,
+	}
+	l.kinds = l.loadKinds()
+	l.validate(opts.Registry)
+	if l.kinds == nil {
+		return s, l.diagnostics
+	}
+	s.kinds = l.kinds
+	s.given = l.loadGiven()
+	script := l.loadScript()
+	s.steps = len(script)
+	s.properties = l.compile(ruleLists{l.manifest.Spec.Variables, l.manifest.Spec.Properties}, ruleLists{})
+	if len(l.diagnostics) == 0 {
+		s.racers = l.racers(script)
+	}
+	return s, l.diagnostics
+}
+
+// openDocument reads the only document of a file that must be of a kind. It returns nil if nothing more can be said about the
+// file than the diagnostics do.
+func openDocument(t *tree, name, kind string) (*document, []Diagnostic) {
+	display := t.display(name)
+	whole := func(message string) (*document, []Diagnostic) {
+		return nil, []Diagnostic{{File: display, Message: message}}
+	}
+	data, err := t.read(name)
 	if err != nil {
 		return whole(err.Error())
 	}
 	source, problems := parseSource(display, data)
-	l.add(problems...)
-	if len(source.docs) == 0 && len(problems) > 0 {
-		return false
+	switch {
+	case len(source.docs) == 0 && len(problems) > 0:
+		return nil, problems
+	case len(source.docs) == 0:
+		return whole(fmt.Sprintf("empty: a %s begins with apiVersion: %s and kind: %s", strings.ToLower(kind), APIVersion, kind))
+	case len(source.docs) > 1:
+		message := "a second document: a %s is a file of its own"
+		if kind == KindScenario {
+			message += ", and its objects are named in spec.given"
+		}
+		return nil, append(problems, source.docs[1].at("", fmt.Sprintf(message, strings.ToLower(kind))))
 	}
-	if len(source.docs) == 0 {
-		return whole(fmt.Sprintf("empty: a scenario begins with apiVersion: %s and kind: %s", APIVersion, KindScenario))
+	doc := source.docs[0]
+	if wrong := doc.header(kind); len(wrong) > 0 {
+		return nil, append(problems, wrong...)
 	}
-	if len(source.docs) > 1 {
-		second := source.docs[1]
-		l.add(second.at("", "a second document: a scenario is a file of its own, and its objects are named in spec.given"))
-		return false
-	}
-	l.doc = source.docs[0]
-	if !l.header() {
-		return false
-	}
-	var problem []Diagnostic
-	problem, l.reported = strictDecode(l.doc, l.doc.value, "", l.manifest)
-	l.add(problem...)
-	return true
+	return doc, problems
 }
 
-// header checks that the document is a scenario at all: if not, nothing else that can be said about it helps.
-func (l *loader) header() bool {
-	before := len(l.diagnostics)
-	fields, ok := l.doc.value.(map[string]any)
+// otherKinds say of a file that was taken for another kind what it is.
+var otherKinds = map[string]string{
+	KindScenario: "a Scenario says what may happen; a Schedule, which names it in spec.scenario, what must",
+	KindSchedule: "a Schedule says what must happen in a run of the scenario that it names in spec.scenario: replay it",
+}
+
+// header checks that the document is of a kind at all: if not, nothing else that can be said about it helps.
+func (d *document) header(kind string) []Diagnostic {
+	fields, ok := d.value.(map[string]any)
 	if !ok {
-		l.add(l.doc.at("", "expected a mapping with apiVersion, kind, metadata and spec, found "+describe(l.doc.value)))
-		return false
+		return []Diagnostic{d.at("", "expected a mapping with apiVersion, kind, metadata and spec, found "+describe(d.value))}
 	}
+	var wrong []Diagnostic
 	if version := fields["apiVersion"]; version != APIVersion {
-		l.add(l.doc.at("apiVersion", fmt.Sprintf("apiVersion: expected %s, found %s", APIVersion, describe(version))))
+		wrong = append(wrong, d.at("apiVersion", fmt.Sprintf("apiVersion: expected %s, found %s", APIVersion, describe(version))))
 	}
-	switch kind := fields["kind"]; kind {
-	case KindScenario:
-	case KindSchedule:
-		l.add(l.doc.at("kind", "kind: a Schedule cannot be run yet: run the scenario it names in spec.scenario"))
-	default:
-		l.add(l.doc.at("kind", fmt.Sprintf("kind: expected %s, found %s", KindScenario, describe(kind))))
+	if found := fields["kind"]; found != kind {
+		message := fmt.Sprintf("kind: expected %s, found %s", kind, describe(found))
+		if name, ok := found.(string); ok && otherKinds[name] != "" {
+			message += ": " + otherKinds[name]
+		}
+		wrong = append(wrong, d.at("kind", message))
 	}
-	return len(l.diagnostics) == before
+	return wrong
 }
 
-// validate checks what the manifest means. Where a field could not be decoded, that it is missing is no news.
-func (l *loader) validate(registry *Registry) {
-	errs := validate(l.manifest, l.kinds, registry)
+// validate checks what the manifest means.
+func (l *loader) validate(registry *Registry) { l.report(validate(l.manifest, l.kinds, registry)) }
+
+// report adds what is wrong with fields. Where a field could not be decoded, or part of it, that it is missing is no news.
+func (l *loader) report(errs field.ErrorList) {
+	errs = slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return err.Type == field.ErrorTypeRequired && l.reportedWithin(err.Field)
+	})
 	errs = slices.DeleteFunc(errs, func(err *field.Error) bool { return l.reported[err.Field] })
 	l.add(fieldDiagnostics(l.doc, "", errs)...)
 	for _, err := range errs {
 		l.reported[err.Field] = true
 	}
+}
+
+// reportedWithin reports whether something is wrong with a field of what stands at a path.
+func (l *loader) reportedWithin(path string) bool {
+	for bad := range l.reported {
+		if strings.HasPrefix(bad, path+".") {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *loader) add(diagnostics ...Diagnostic) {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,7 +120,15 @@ func describe(config *sim.Config) string {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		line("given %s %s/%s, generation %d", kind, object.GetNamespace(), object.GetName(), object.GetGeneration())
 	}
+	line("faults: at most %d, healed after %s", config.Faults.Max, config.Faults.HealAfter)
+	for _, rule := range config.Faults.Rules {
+		line("rule %s at %s, at most %d", rule.Name, rule.Match.String(), rule.Max)
+		for _, fault := range rule.Faults {
+			line("  %s %+v", fault.Type, fault.Params)
+		}
+	}
 	for _, process := range config.Processes {
+		line("process %s upgrades to %v", process.Name, slices.Sorted(maps.Keys(process.Upgrades)))
 		options := process.Program.(program).options
 		line("process %s reads %q, live %t or %t", process.Name, options.Reads, options.LiveReads(true), options.LiveReads(false))
 	}

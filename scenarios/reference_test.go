@@ -15,12 +15,17 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/stalemate-dev/stalemate/reactors"
 	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 const referencePage = "../docs/scenarios.md"
 
-// TestReference keeps the tables in docs/scenarios.md equal to the comments of types.go; -update writes them anew.
+// typeFiles declare the format.
+var typeFiles = []string{"types.go", "fault_types.go", "schedule_types.go"}
+
+// TestReference keeps the tables in docs/scenarios.md equal to the comments of the types; -update writes them anew.
 func TestReference(t *testing.T) {
 	page, err := os.ReadFile(referencePage)
 	if err != nil {
@@ -41,24 +46,29 @@ func TestReferenceNamesEveryField(t *testing.T) {
 	var fields func(reflect.Type)
 	seen := map[reflect.Type]bool{}
 	fields = func(s reflect.Type) {
-		if s = element(s); s.Kind() != reflect.Struct || s == reflect.TypeFor[metav1.Duration]() || seen[s] {
+		if s = element(s); s == reflect.TypeFor[scenarios.EventReference]() {
+			s = reflect.TypeFor[scenarios.EventSelector]()
+		}
+		if s.Kind() != reflect.Struct || s == reflect.TypeFor[metav1.Duration]() || seen[s] {
 			return
 		}
 		seen[s] = true
 		for f := range s.Fields() {
-			if name, _ := jsonName(f.Tag.Get("json")); !strings.Contains(text, "\n| `"+name+"` |") {
+			if name, _ := jsonName(f.Tag.Get("json")); name != "" && !strings.Contains(text, "\n| `"+name+"` |") {
 				t.Errorf("%s.%s is not in the reference", s, name)
 			}
 			fields(f.Type)
 		}
 	}
 	fields(reflect.TypeFor[scenarios.Manifest]())
-	if len(seen) < 15 {
+	fields(reflect.TypeFor[scenarios.ScheduleManifest]())
+	if len(seen) < 35 {
 		t.Errorf("only %d types", len(seen))
 	}
 }
 
-// TestReferenceExamples loads what docs/scenarios.md shows.
+// TestReferenceExamples loads what docs/scenarios.md shows: parts of one scenario, another with the matrix, and a schedule of
+// the first.
 func TestReferenceExamples(t *testing.T) {
 	page, err := os.ReadFile(referencePage)
 	if err != nil {
@@ -71,34 +81,50 @@ metadata: {name: reference}
 spec:
   crds: [{path: widgets.yaml}]
   controllers: [{name: operator, reconciler: example/buggy}]
+  racers: [{name: kcm, type: StatefulSetController}]
 `
+	matrix, schedule := scenario+`  properties: [{name: always, type: Always, rule: "true"}]`+"\n", ""
 	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(shown) != 2 {
-		t.Fatalf("%d examples, want variables with properties, and a script", len(shown))
+	if len(shown) != 5 {
+		t.Fatalf("%d examples, want variables with properties, a script, faults, a matrix, and a schedule", len(shown))
 	}
 	for _, example := range shown {
-		scenario += "  " + strings.ReplaceAll(strings.TrimSuffix(string(example[1]), "\n"), "\n", "\n  ") + "\n"
-	}
-	widgets, err := os.ReadFile("../cmd/testdata/widget/config/crd/bases/widgets.yaml")
-	if err != nil {
-		t.Fatal(err)
+		indented := "  " + strings.ReplaceAll(strings.TrimSuffix(string(example[1]), "\n"), "\n", "\n  ") + "\n"
+		switch first, _, _ := strings.Cut(string(example[1]), ":"); first {
+		case "apiVersion":
+			schedule = string(example[1])
+		case "matrix":
+			matrix += indented
+		default:
+			scenario += indented
+		}
 	}
 	files := fstest.MapFS{
 		"scenario.yaml": {Data: []byte(scenario)},
-		"widgets.yaml":  {Data: widgets},
+		"matrix.yaml":   {Data: []byte(matrix)},
+		"schedule.yaml": {Data: []byte(schedule)},
+		"widgets.yaml":  {Data: readFile(t, "../cmd/testdata/widget/config/crd/bases/widgets.yaml")},
 		"objects/shop-2.yaml": {Data: []byte(
 			"{apiVersion: example.com/v1, kind: Widget, metadata: {name: shop-2}, spec: {replicas: 1}}")},
 	}
-	loaded, err := scenarios.LoadFS(files, "scenario.yaml", scenarios.Options{Registry: registry()})
+	options := scenarios.Options{Registry: registry()}
+	loaded, err := scenarios.LoadScheduleFS(files, "schedule.yaml", options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	types := map[string]bool{}
-	for _, p := range loaded.Manifest.Spec.Properties {
+	for _, p := range loaded.Scenario.Manifest.Spec.Properties {
 		types[p.Type] = true
 	}
 	if len(types) != 5 {
 		t.Errorf("examples of %d types of properties, want all 5", len(types))
+	}
+	combined, err := scenarios.LoadFS(files, "matrix.yaml", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries := combined.Entries(); len(entries) != 6 {
+		t.Errorf("the matrix has %d entries, want 6", len(entries))
 	}
 }
 
@@ -124,15 +150,38 @@ var referenced = []struct{ name, place string }{
 	{"ScriptStep", "`spec.script[]`"},
 	{"PatchStep", "`spec.script[].patch`"},
 	{"DeleteStep", "`spec.script[].delete`"},
-	{"Selector", "`spec.script[].after`, `spec.properties[].match`"},
+	{"Selector", "`spec.script[].after`, `spec.faults.rules[].match`, `spec.properties[].match`"},
+	{"Faults", "`spec.faults`"},
+	{"FaultRule", "`spec.faults.rules[]`"},
+	{"FaultBlocks", "The blocks of faults"},
+	{"ErrorFault", "The blocks `tooManyRequests`, `internalError`, `serverTimeout`, `serviceUnavailable`, `timeout`"},
+	{"ConflictFault", "The block `conflict`"},
+	{"LostResponseFault", "The block `lostResponse`"},
+	{"AppliedTwiceFault", "The block `appliedTwice`"},
+	{"DelayFault", "The block `delay`"},
+	{"SpanFault", "The blocks `wedge`, `watchDrop`, `relist`, `lateDelete`"},
+	{"CacheLagFault", "The block `cacheLag`"},
+	{"CrashFault", "The block `crash`"},
+	{"UpgradeFault", "The block `upgrade`"},
+	{"MatrixEntry", "`spec.matrix[]`"},
 	{"Variable", "`spec.variables[]`"},
 	{"ObjectBinding", "`spec.variables[].object`"},
 	{"ListBinding", "`spec.variables[].list`"},
 	{"Property", "`spec.properties[]`"},
 	{"Limits", "`spec.limits`"},
+	{"ScheduleManifest", "A schedule's file"},
+	{"ScheduleSpec", "A schedule's `spec`"},
+	{"OrderItem", "A schedule's `spec.order[]`"},
+	{"Between", "A schedule's `spec.order[].between`"},
+	{"EventSelector", "A schedule's events"},
+	{"ScheduledFault", "A schedule's `spec.faults[]`"},
+	{"Latency", "A schedule's `spec.latencies[]`"},
+	{"Permutation", "A schedule's `spec.permutations[]`"},
+	{"Expectation", "A schedule's `spec.expect`"},
+	{"Origin", "A schedule's `spec.origin`"},
 }
 
-// source is what types.go declares.
+// source is what the types' files declare.
 type source struct {
 	docs    map[string]string          // of types
 	structs map[string]*ast.StructType // by name
@@ -144,25 +193,30 @@ func reference(t *testing.T) string {
 	t.Helper()
 	s := parseTypes(t)
 	var b strings.Builder
+	written := map[string]bool{"EventReference": true} // a string or a selector
 	for _, r := range referenced {
 		structure := s.structs[r.name]
 		if structure == nil {
-			t.Fatalf("types.go has no struct %s", r.name)
+			t.Fatalf("there is no struct %s", r.name)
 		}
-		delete(s.structs, r.name)
-		words := fieldNames(structure)
+		written[r.name] = true
+		fields := fields(t, structure)
+		words := map[string]string{} // the names of fields in a file, by those they have in Go
+		for _, f := range fields {
+			words[f.goName] = f.name
+		}
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n| field | value | meaning |\n|---|---|---|\n", r.place, markdown(isThis(s.docs[r.name], r.name), words))
 		var values strings.Builder
-		for _, field := range structure.Fields.List {
-			name, required := jsonName(tagOf(t, field))
-			value := valueOf(field.Type)
-			if required {
-				value += ", required"
+		for _, f := range fields {
+			if f.name == "" {
+				b.WriteString(embedded[f.goType])
+				continue
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, value, markdown(field.Doc.Text(), words))
-			if enum, ok := field.Type.(*ast.Ident); ok && len(s.enums[enum.Name]) > 0 {
-				fmt.Fprintf(&values, "\n| `%s` | meaning |\n|---|---|\n", name)
-				for _, value := range s.enums[enum.Name] {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.value, markdown(f.doc, words))
+			if len(s.enums[f.goType]) > 0 && !written[f.goType] {
+				written[f.goType] = true
+				fmt.Fprintf(&values, "\n| `%s` | meaning |\n|---|---|\n", f.name)
+				for _, value := range s.enums[f.goType] {
 					fmt.Fprintf(&values, "| `%s` | %s |\n", value[0], value[1])
 				}
 			}
@@ -170,36 +224,96 @@ func reference(t *testing.T) string {
 		b.WriteString(values.String() + "\n")
 	}
 	for name := range s.structs {
-		t.Errorf("the reference has no place for %s", name)
+		if !written[name] {
+			t.Errorf("the reference has no place for %s", name)
+		}
 	}
 	return b.String()
 }
 
-func parseTypes(t *testing.T) source {
+// documented is a field of the format.
+type documented struct{ goName, goType, name, value, doc string }
+
+// embedded are the rows for structs that are part of others; they have tables of their own.
+var embedded = map[string]string{
+	"FaultBlocks": "| the block of the type | mapping | See [the blocks of faults](#the-blocks-of-faults). |\n",
+	"Selector":    "| all fields of a selector | | See [above](#specscriptafter-specfaultsrulesmatch-specpropertiesmatch). |\n",
+}
+
+// fields returns the fields of a struct. One that is part of it has no name.
+func fields(t *testing.T, structure *ast.StructType) []documented {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "types.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := source{map[string]string{}, map[string]*ast.StructType{}, map[string][][2]string{}}
-	for _, declaration := range file.Decls {
-		group, ok := declaration.(*ast.GenDecl)
-		if !ok {
+	var all []documented
+	for _, field := range structure.Fields.List {
+		if len(field.Names) == 0 {
+			all = append(all, documented{goType: field.Type.(*ast.Ident).Name})
 			continue
 		}
-		for _, spec := range group.Specs {
-			switch spec := spec.(type) {
-			case *ast.TypeSpec:
-				s.docs[spec.Name.Name] = group.Doc.Text()
-				if structure, ok := spec.Type.(*ast.StructType); ok {
-					s.structs[spec.Name.Name] = structure
-				}
-			case *ast.ValueSpec:
-				s.addEnum(t, spec, group)
+		name, required := jsonName(tagOf(t, field))
+		value := valueOf(field.Type)
+		if required {
+			value += ", required"
+		}
+		goType := ""
+		switch e := field.Type.(type) {
+		case *ast.Ident:
+			goType = e.Name
+		case *ast.SelectorExpr:
+			goType = e.Sel.Name
+		}
+		all = append(all, documented{field.Names[0].Name, goType, name, value, field.Doc.Text()})
+	}
+	return all
+}
+
+func parseTypes(t *testing.T) source {
+	t.Helper()
+	s := source{map[string]string{}, map[string]*ast.StructType{}, map[string][][2]string{}}
+	for _, name := range typeFiles {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			if group, ok := declaration.(*ast.GenDecl); ok {
+				s.add(t, group)
 			}
 		}
 	}
+	for _, fault := range schedule.FaultTypes() {
+		doc := backquote.Replace(faultDoc(fault))
+		s.enums["FaultType"] = append(s.enums["FaultType"], [2]string{string(fault), doc})
+	}
 	return s
+}
+
+// faultDoc returns what a type of fault does, in the words of its block.
+func faultDoc(t schedule.FaultType) string {
+	words := map[schedule.FaultType][]string{
+		schedule.Conflict:     {"(means ", "(by "},
+		schedule.LostResponse: {"(means ", "(as "},
+		schedule.Delay:        {"(point ", "(at "},
+		schedule.CacheLag:     {"(for ", "(max "},
+		schedule.Crash:        {"(point ", "(at ", "; for ", "; restartAfter "},
+		schedule.Upgrade:      {"(point ", "(at ", "; for ", "; restartAfter "},
+	}
+	return strings.NewReplacer(words[t]...).Replace(reactors.Doc(t))
+}
+
+// add adds types and constants.
+func (s *source) add(t *testing.T, group *ast.GenDecl) {
+	t.Helper()
+	for _, spec := range group.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			s.docs[spec.Name.Name] = group.Doc.Text()
+			if structure, ok := spec.Type.(*ast.StructType); ok {
+				s.structs[spec.Name.Name] = structure
+			}
+		case *ast.ValueSpec:
+			s.addEnum(t, spec, group)
+		}
+	}
 }
 
 // addEnum adds a constant that is a value of an enum.
@@ -220,16 +334,6 @@ func (s *source) addEnum(t *testing.T, spec *ast.ValueSpec, group *ast.GenDecl) 
 	doc = strings.TrimPrefix(strings.TrimPrefix(doc, spec.Names[0].Name+" "), "is ")
 	doc = markdown(doc, nil)
 	s.enums[enum.Name] = append(s.enums[enum.Name], [2]string{value, doc})
-}
-
-// fieldNames returns the names that a struct's fields have in JSON, by those they have in Go.
-func fieldNames(structure *ast.StructType) map[string]string {
-	names := map[string]string{}
-	for _, field := range structure.Fields.List {
-		tag, _ := strconv.Unquote(field.Tag.Value)
-		names[field.Names[0].Name], _ = jsonName(reflect.StructTag(tag).Get("json"))
-	}
-	return names
 }
 
 func tagOf(t *testing.T, field *ast.Field) string {
@@ -277,7 +381,10 @@ func valueOf(expression ast.Expr) string {
 	case *ast.StarExpr:
 		return valueOf(e.X)
 	case *ast.ArrayType:
-		return "list of " + valueOf(e.Elt) + "s"
+		if of := valueOf(e.Elt); of != "—" {
+			return "list of " + of + "s"
+		}
+		return "list"
 	case *ast.MapType:
 		return "mapping"
 	case *ast.SelectorExpr:
@@ -289,11 +396,15 @@ func valueOf(expression ast.Expr) string {
 		switch e.Name {
 		case "bool":
 			return "`true` or `false`"
-		case "int", "int32":
+		case "int", "int32", "int64":
 			return "integer"
+		case "OneOrMore":
+			return "string, or list of strings"
+		case "EventReference":
+			return "string, or selector"
 		case "any":
 			return "—"
-		case "string", "Reads", "RacerType", "VariableTime":
+		case "string", "Reads", "RacerType", "VariableTime", "Outcome", "WhenUnmatched":
 			return "string"
 		}
 		return "mapping"

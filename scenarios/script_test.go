@@ -16,10 +16,13 @@ import (
 )
 
 func TestScript(t *testing.T) {
-	l := newLoader(&tree{fsys: os.DirFS("testdata/valid"), folder: ".", display: func(name string) string { return name }})
-	if !l.open("everything.yaml") {
+	l := newLoader(treeOf(os.DirFS("testdata/valid"), "everything.yaml"))
+	l.doc, l.diagnostics = openDocument(l.tree, "everything.yaml", KindScenario)
+	if l.doc == nil {
 		t.Fatal(l.diagnostics)
 	}
+	problems, _ := strictDecode(l.doc, l.doc.value, "", l.manifest)
+	l.add(problems...)
 	l.kinds = l.loadKinds()
 	got := l.loadScript()
 	if len(l.diagnostics) > 0 {

@@ -58,6 +58,12 @@ func (c *checker) check(value any, t reflect.Type, path string) any {
 	if t == reflect.TypeFor[metav1.Duration]() {
 		return c.checkDuration(value, path)
 	}
+	if text, ok := value.(string); ok && t == reflect.TypeFor[OneOrMore]() {
+		return []any{text}
+	}
+	if t == reflect.TypeFor[EventReference]() {
+		return c.checkEvent(value, path)
+	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return c.checkUnmarshaler(value, t, path)
 	}
@@ -104,7 +110,9 @@ func (c *checker) checkStruct(value any, t reflect.Type, path string) any {
 	kept := make(map[string]any, len(fields))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if fieldType, ok := known[key]; ok {
-			kept[key] = c.check(fields[key], fieldType, join(path, key))
+			if value := c.check(fields[key], fieldType, join(path, key)); value != nil { // null is the same as nothing
+				kept[key] = value
+			}
 			continue
 		}
 		c.unknownField(key, slices.Sorted(maps.Keys(known)), fields, path)
@@ -171,6 +179,18 @@ func (c *checker) checkUnmarshaler(value any, t reflect.Type, path string) any {
 	return value
 }
 
+// checkEvent checks an event of a schedule, which is a name or a selector.
+func (c *checker) checkEvent(value any, path string) any {
+	switch value.(type) {
+	case string:
+		return value
+	case map[string]any:
+		return c.checkStruct(value, reflect.TypeFor[EventSelector](), path)
+	}
+	c.report(path, false, fmt.Sprintf("%s: expected the name of an event, or a selector, found %s", path, describe(value)))
+	return nil
+}
+
 // checkBytes checks base64, which is how JSON has bytes.
 func (c *checker) checkBytes(value any, path string) any {
 	if s, ok := value.(string); ok {
@@ -224,6 +244,9 @@ func (c *checker) mismatch(value any, t reflect.Type, path string) any {
 
 // typeName says in the words of YAML what a type is written as.
 func typeName(t reflect.Type) string {
+	if t == reflect.TypeFor[OneOrMore]() {
+		return "a string or a list of strings"
+	}
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
 		return "a mapping"

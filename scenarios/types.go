@@ -53,16 +53,25 @@ type Spec struct {
 	Racers []Racer `json:"racers,omitempty"`
 	// Script is what a user does, step by step in this order.
 	Script []ScriptStep `json:"script,omitempty"`
-	// Faults are what may go wrong. Not supported yet.
-	Faults any `json:"faults,omitempty"`
-	// Matrix runs the scenario once per combination of values. Not supported yet.
-	Matrix any `json:"matrix,omitempty"`
+	// Faults are what may go wrong.
+	Faults *Faults `json:"faults,omitempty"`
+	// Matrix runs the scenario once per combination of values, which stand for $(name) in every string of the spec.
+	Matrix []MatrixEntry `json:"matrix,omitempty"`
 	// Variables bind names in the properties' rules to objects of the cluster.
 	Variables []Variable `json:"variables,omitempty"`
 	// Properties judge the runs.
 	Properties []Property `json:"properties,omitempty"`
 	// Limits bound a run.
 	Limits Limits `json:"limits,omitempty"`
+}
+
+// MatrixEntry is one name of the matrix. A string that is $(name) and nothing else takes the value's type; within a longer
+// string stands its text. $$(name) is the text $(name) itself.
+type MatrixEntry struct {
+	// Name that stands for the values: letters, digits, "-" and "_".
+	Name string `json:"name"`
+	// Values are strings, numbers, true or false.
+	Values []any `json:"values"`
 }
 
 // FileReference names a file of Kubernetes objects: one YAML or JSON document, several, or a List as `kubectl get -o yaml`
@@ -211,6 +220,12 @@ type DeleteStep struct {
 type Selector struct {
 	// Actor is the name of a controller or racer; "user" is the script.
 	Actor string `json:"actor,omitempty"`
+	// Incarnation, from 1, chooses one start of the process: 2 is the one after its first crash or upgrade.
+	Incarnation int `json:"incarnation,omitempty"`
+	// Controller is the name of one controller of the process; those of a process with a single one have none.
+	Controller string `json:"controller,omitempty"`
+	// Key is what is being reconciled: "namespace/name", or "name" where there is no namespace.
+	Key string `json:"key,omitempty"`
 	// Verb of the request: Get, List, Watch, Create, Update, Patch, Delete or DeleteCollection.
 	Verb string `json:"verb,omitempty"`
 	// Verbs is a choice of verbs. Not together with Verb.
@@ -271,14 +286,14 @@ type Property struct {
 	Name string `json:"name"`
 	// Type says when the rule must hold: Always, Terminal, Eventually, Sometimes or Request.
 	Type string `json:"type"`
-	// Rule is a CEL expression over the variables; for a Request, also over `request` and `response`.
-	Rule string `json:"rule"`
-	// Message says what it means when the rule is false; the rule itself if empty.
-	Message string `json:"message,omitempty"`
 	// Within bounds an Eventually in virtual time, which needs it.
 	Within *metav1.Duration `json:"within,omitempty"`
 	// Match chooses the requests that a Request or Sometimes looks at.
 	Match *Selector `json:"match,omitempty"`
+	// Rule is a CEL expression over the variables; for a Request, also over `request` and `response`.
+	Rule string `json:"rule"`
+	// Message says what it means when the rule is false; the rule itself if empty.
+	Message string `json:"message,omitempty"`
 }
 
 // Limits bound a run. A run that hits one is inconclusive.

@@ -52,14 +52,12 @@ func validate(m *Manifest, kinds *apiserver.Kinds, registry *Registry) field.Err
 	v.actors(spec)
 	v.script(spec.Child("script"))
 	v.variables(spec.Child("variables"))
+	if len(m.Spec.Properties) == 0 {
+		v.add(field.Required(spec.Child("properties"), "without a property nothing is judged"))
+	}
 	v.properties(spec.Child("properties"))
 	v.limits(spec.Child("limits"))
-	if m.Spec.Faults != nil {
-		v.add(field.Forbidden(spec.Child("faults"), "not supported yet: remove it, to run the scenario without faults"))
-	}
-	if m.Spec.Matrix != nil {
-		v.add(field.Forbidden(spec.Child("matrix"), "not supported yet: remove it, and write a scenario per combination"))
-	}
+	v.faults(spec.Child("faults"))
 	return v.errs
 }
 
@@ -146,16 +144,21 @@ func (v *validator) actors(spec *field.Path) {
 }
 
 func (v *validator) controller(c Controller, path *field.Path) {
-	if v.required(c.Reconciler, "the name of a reconciler", path.Child("reconciler")) && v.registry != nil {
-		if _, ok := v.registry.Get(c.Reconciler); !ok {
-			v.add(field.Invalid(path.Child("reconciler"), c.Reconciler, v.registry.unknown(c.Reconciler)))
-		}
-	}
+	v.reconciler(c.Reconciler, path.Child("reconciler"))
 	if c.Reads != "" {
 		oneOf(v, c.Reads, []Reads{ReadsCached, ReadsLive}, path.Child("reads"))
 	}
 	if c.Replicas != nil && *c.Replicas != 1 {
 		v.add(field.Invalid(path.Child("replicas"), *c.Replicas, "only 1 is supported yet"))
+	}
+}
+
+// reconciler checks the name of a reconciler.
+func (v *validator) reconciler(name string, path *field.Path) {
+	if v.required(name, "the name of a reconciler", path) && v.registry != nil {
+		if _, ok := v.registry.Get(name); !ok {
+			v.add(field.Invalid(path, name, v.registry.unknown(name)))
+		}
 	}
 }
 
@@ -318,7 +321,7 @@ func (v *validator) script(path *field.Path) {
 		}
 		v.notNegative(step.At, path.Child("at"))
 		if step.After != nil {
-			v.selector(*step.After, path.Child("after"))
+			v.selector(*step.After, requestVerbs, path.Child("after"))
 		}
 	}
 }
@@ -338,15 +341,16 @@ var requestVerbs = []string{
 // subresources are those that a selector may choose, besides the main resource.
 var subresources = []string{"binding", "eviction", "scale", "status"}
 
-func (v *validator) selector(s Selector, path *field.Path) {
+// selector checks a selector that may choose some verbs.
+func (v *validator) selector(s Selector, verbs []string, path *field.Path) {
 	if s.Verb != "" {
-		oneOf(v, s.Verb, requestVerbs, path.Child("verb"))
+		oneOf(v, s.Verb, verbs, path.Child("verb"))
 		if len(s.Verbs) > 0 {
 			v.add(field.Forbidden(path.Child("verbs"), "give verb or verbs, not both"))
 		}
 	}
 	for i, verb := range s.Verbs {
-		oneOf(v, verb, requestVerbs, path.Child("verbs").Index(i))
+		oneOf(v, verb, verbs, path.Child("verbs").Index(i))
 	}
 	if s.Subresource != nil && *s.Subresource != "" {
 		oneOf(v, *s.Subresource, subresources, path.Child("subresource"))
@@ -354,12 +358,20 @@ func (v *validator) selector(s Selector, path *field.Path) {
 	if s.Kind != "" {
 		v.kind(s.Kind, s.Namespace, path)
 	}
+	const fromOne = "must not be negative: they count from 1, and 0 chooses all"
 	if s.Occurrence < 0 {
-		v.add(field.Invalid(path.Child("occurrence"), s.Occurrence, "must not be negative: they count from 1, and 0 chooses all"))
+		v.add(field.Invalid(path.Child("occurrence"), s.Occurrence, fromOne))
 	}
-	if s.Actor == "" {
-		return
+	if s.Incarnation < 0 {
+		v.add(field.Invalid(path.Child("incarnation"), s.Incarnation, fromOne))
 	}
+	if s.Actor != "" {
+		v.actor(s.Actor, path.Child("actor"))
+	}
+}
+
+// actor checks the name of an actor.
+func (v *validator) actor(name string, path *field.Path) {
 	actors := []string{UserActor}
 	for _, controller := range v.spec.Controllers {
 		actors = append(actors, controller.Name)
@@ -367,8 +379,8 @@ func (v *validator) selector(s Selector, path *field.Path) {
 	for _, racer := range v.spec.Racers {
 		actors = append(actors, racer.Name)
 	}
-	if !slices.Contains(actors, s.Actor) {
-		v.add(field.NotSupported(path.Child("actor"), s.Actor, actors))
+	if !slices.Contains(actors, name) {
+		v.add(field.NotSupported(path, name, actors))
 	}
 }
 
@@ -394,15 +406,12 @@ func (v *validator) variables(path *field.Path) {
 
 // properties checks what the compiler of the properties does not see: it is given names, types, rules and selectors.
 func (v *validator) properties(path *field.Path) {
-	if len(v.spec.Properties) == 0 {
-		v.add(field.Required(path, "without a property nothing is judged"))
-	}
 	for i, p := range v.spec.Properties {
 		path := path.Index(i)
 		v.label(p.Name, path.Child("name"))
 		v.positive(p.Within, path.Child("within"))
 		if p.Match != nil {
-			v.selector(*p.Match, path.Child("match"))
+			v.selector(*p.Match, requestVerbs, path.Child("match"))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 //   - floor-ratio: the time of what no harness can avoid, the copies and goroutine handoffs that the operator's own calls
 //     force, divided by the time of the run. 1 would be a harness that costs nothing.
 func BenchmarkRun(b *testing.B) {
-	for _, file := range scenarioFiles {
+	for _, file := range orderFiles {
 		b.Run(strings.TrimSuffix(file, ".yaml"), func(b *testing.B) { benchmarkRun(b, file) })
 	}
 }

@@ -130,6 +130,9 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// completes is the property that only the scenarios with faults have.
+const completes = "change-completes"
+
 // planted are mistakes that no order is needed for, each in the place of deleteSet.
 var planted = []variant{
 	{name: "planted/left-at-zero", deleteSet: func(h *hostPass, ctx context.Context) error {
@@ -158,11 +161,11 @@ var planted = []variant{
 func TestPlantedBugs(t *testing.T) {
 	tests := map[string][]string{
 		"planted/left-at-zero": {
-			"completed-means-scaled-up", "completed-means-replaced", "host-comes-back", "change-was-completed"},
+			"completed-means-scaled-up", "completed-means-replaced", "host-comes-back", completes, "change-was-completed"},
 		"planted/renamed": {
-			"completed-means-scaled-up", "host-comes-back", "recreate-path-was-reached", "change-was-completed"},
-		"planted/one-too-many": {"host-comes-back"},
-		"planted/gives-up":     {"recreate-path-was-reached", "change-was-completed"},
+			"completed-means-scaled-up", "host-comes-back", completes, "recreate-path-was-reached", "change-was-completed"},
+		"planted/one-too-many": {"host-comes-back", completes},
+		"planted/gives-up":     {completes, "recreate-path-was-reached", "change-was-completed"},
 	}
 	for _, file := range scenarioFiles {
 		for _, bug := range planted {
@@ -174,7 +177,10 @@ func TestPlantedBugs(t *testing.T) {
 						failed = append(failed, verdict.Property.Name)
 					}
 				}
-				if diff := cmp.Diff(tests[bug.name], failed); diff != "" {
+				want := slices.DeleteFunc(slices.Clone(tests[bug.name]), func(name string) bool {
+					return name == completes && slices.Contains(orderFiles, file)
+				})
+				if diff := cmp.Diff(want, failed); diff != "" {
 					t.Errorf("properties that do not hold (-want +got):\n%s", diff)
 				}
 			})

@@ -15,7 +15,12 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
-var scenarioFiles = []string{"recreate.yaml", "recreate-scaled.yaml", "recreate-control.yaml"}
+// The scenario files: those in which only the order makes a difference, and those with faults.
+var (
+	orderFiles    = []string{"recreate.yaml", "recreate-scaled.yaml", "recreate-control.yaml"}
+	faultFiles    = []string{"recreate-errors.yaml", "recreate-crash.yaml", "recreate-upgrade.yaml"}
+	scenarioFiles = slices.Concat(orderFiles, faultFiles)
+)
 
 func load(t *testing.T, file string) (*scenarios.Scenario, []apiserver.Object) {
 	t.Helper()

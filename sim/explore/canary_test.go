@@ -156,7 +156,7 @@ func (c *canary) options() explore.Options {
 	if c.runs == 0 {
 		return explore.Options{Seed: 1, Runs: -1}
 	}
-	return explore.Options{Seed: 1, Runs: c.runs}
+	return explore.Options{Seed: 1, Runs: c.runs, Strategies: []string{c.strategy}}
 }
 
 func (c *canary) checkFound(t *testing.T) {

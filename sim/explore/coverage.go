@@ -1,12 +1,15 @@
 package explore
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // coverage gathers what a verdict rests on.
@@ -17,10 +20,18 @@ type coverage struct {
 	writes       map[string]bool // the operator's writes, and whether one was ever overtaken
 	gaps         map[string]bool
 	problems     map[string]int // in how many executions each came up
+	faults       *sim.Faults
+	rules        []history.RuleResult
+	struck       map[schedule.FaultType]bool
+	startErrors  []error // of programs that did not start
 }
 
 func newCoverage(config *sim.Config) *coverage {
-	c := &coverage{writes: map[string]bool{}, gaps: map[string]bool{}, problems: map[string]int{}}
+	c := &coverage{writes: map[string]bool{}, gaps: map[string]bool{}, problems: map[string]int{},
+		faults: &config.Faults, struck: map[schedule.FaultType]bool{}}
+	for i := range config.Faults.Rules {
+		c.rules = append(c.rules, history.RuleResult{Name: config.Faults.Rules[i].Name})
+	}
 	definitions := config.Properties.Definitions()
 	for i := range definitions {
 		c.properties = append(c.properties, history.PropertyCoverage{Property: &definitions[i]})
@@ -56,6 +67,27 @@ func (c *coverage) add(h *history.History) {
 		c.problems[problem]++
 	}
 	c.addWrites(h)
+	c.addFaults(h)
+}
+
+// notStarted counts an execution in which a program did not start.
+func (c *coverage) notStarted(err error) {
+	c.executions++
+	c.inconclusive++
+	c.startErrors = append(c.startErrors, err)
+}
+
+// addFaults counts what the fault rules did.
+func (c *coverage) addFaults(h *history.History) {
+	for i, rule := range h.Rules {
+		c.rules[i].Eligible += rule.Eligible
+		c.rules[i].Struck += rule.Struck
+	}
+	for i := range h.Faults {
+		if h.Faults[i].Struck {
+			c.struck[h.Faults[i].Type] = true
+		}
+	}
 }
 
 // addWrites notes which writes of the operator that rest on a read were overtaken: another actor committed to their object
@@ -74,7 +106,7 @@ func (c *coverage) addWrites(h *history.History) {
 func overtaken(h *history.History, write *history.Record, at int) bool {
 	for i := write.ReadsFrom + 1; i < at; i++ {
 		other := &h.Records[i]
-		if other.Committed != 0 && other.Event.Actor != write.Event.Actor && touch(other, write) {
+		if other.Committed != 0 && other.Event.Actor != write.Event.Actor && history.Touch(other, write) {
 			return true
 		}
 	}
@@ -95,12 +127,47 @@ func (c *coverage) result(standard *history.History) history.Coverage {
 			result.Problems = append(result.Problems, problem)
 		}
 	}
-	result.Notes = []string{
-		"no faults are injected yet: no errors, lost responses, crashes, or caches that lag longer than a hold",
+	result.Rules, result.Notes = c.rules, c.faultNotes()
+	if n := len(c.startErrors); n > 0 {
+		result.Notes = append(result.Notes, fmt.Sprintf("%s ended at once, as a program gave up: %v", count(n, "execution"), c.startErrors[0]))
 	}
 	if standard.Outcome == history.Terminal {
 		result.Notes = append(result.Notes, "a state counts as terminal after "+standard.Horizon.String()+
 			" of virtual time without a commit")
 	}
 	return result
+}
+
+// faultNotes say which faults a pass says nothing of.
+func (c *coverage) faultNotes() []string {
+	if len(c.rules) == 0 {
+		return []string{"the scenario has no fault rules: no errors, lost responses, crashes, or caches that lag longer than a hold"}
+	}
+	var notes []string
+	absent := map[schedule.FaultType]bool{}
+	for _, t := range schedule.FaultTypes() {
+		absent[t] = true
+	}
+	for i, rule := range c.rules {
+		if rule.Eligible == 0 {
+			notes = append(notes, fmt.Sprintf("fault rule %s is vacuous: nothing that happened matches it", rule.Name))
+		}
+		for _, f := range c.faults.Rules[i].Faults {
+			delete(absent, f.Type)
+			if note := fmt.Sprintf("fault rule %s: %s never struck", rule.Name, f.Type); rule.Eligible > 0 && !c.struck[f.Type] &&
+				!slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	}
+	var left []string
+	for _, t := range schedule.FaultTypes() {
+		if absent[t] {
+			left = append(left, string(t))
+		}
+	}
+	if len(left) > 0 {
+		notes = append(notes, "no rule has these faults: "+strings.Join(left, ", "))
+	}
+	return notes
 }

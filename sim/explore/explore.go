@@ -11,27 +11,48 @@ import (
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/canon"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// DefaultRuns is the number of random walks after the sweep, unless told otherwise.
+// DefaultRuns is the number of runs by seed after the sweep, unless told otherwise.
 const DefaultRuns = 100
+
+// DefaultRevealed is the most faults that are swept at sites which only a swept run reveals, unless told otherwise.
+const DefaultRevealed = 200
 
 // The names of the strategies.
 const (
-	DefaultOrder = "default order"
-	Sweep        = "sweep"
-	RandomWalk   = "random walk"
+	DefaultOrder  = "default order"
+	Committed     = "committed schedules"
+	Sweep         = "sweep"
+	FaultSweep    = "fault sweep"
+	RevealedSweep = "sweep of revealed sites"
+	PCT           = "PCT"
+	SelectivePCT  = "selective PCT"
+	RandomWalk    = "random walk"
 )
 
 // Options say how far to explore.
 type Options struct {
-	// Seed of the first random walk; the n-th has Seed+n-1.
+	// Seed of the first run by seed; the n-th has Seed+n-1.
 	Seed int64
-	// Runs is the number of random walks; negative means none, zero means DefaultRuns.
+	// Runs is the number of runs by seed; negative means none, zero means DefaultRuns.
 	Runs int
-	// For, if set, takes the place of Runs: random walks go on until so much real time has passed since the beginning. A
+	// For, if set, takes the place of Runs: runs by seed go on until so much real time has passed since the beginning. A
 	// sweep that takes longer than that ends then, and is not complete. It needs a Clock.
 	For time.Duration
+	// Strategies are those that runs by seed take turns in: some of PCT, SelectivePCT and RandomWalk; empty means all.
+	Strategies []string
+	// Schedules are run before the sweep: those that found something once.
+	Schedules []*schedule.Schedule
+	// Revealed bounds the faults that are swept at sites which only a swept run reveals; negative means none, zero means
+	// DefaultRevealed.
+	Revealed int
+	// Shrink bounds the executions that shrinking one finding takes; negative means not to shrink, zero means
+	// [shrink.DefaultExecutions].
+	Shrink int
+	// ScriptSteps is the number of steps of the scenario's script, which shrinking may take out; zero keeps them all.
+	ScriptSteps int
 	// Clock tells real time, for budgets and for what reports say of it; nil stops it. It has no influence on runs.
 	Clock func() time.Time
 	// Progress, if set, is called after every execution.
@@ -68,11 +89,16 @@ func (e *NondeterminismError) Error() string {
 type explorer struct {
 	options  Options
 	world    *sim.World
+	faults   *sim.Faults
 	result   *history.Result
 	begun    time.Time
 	hash     canon.Hasher
 	coverage *coverage
-	strategy *history.StrategyResult
+	accounts []*history.StrategyResult
+	strategy *history.StrategyResult // the one whose turn it is
+	survey   *Survey
+	revealed revealed
+	playing  *schedule.Schedule // the committed schedule whose run this is, if it is one
 }
 
 // Run explores a scenario. It returns an error where the scenario cannot be run, not for findings: a
@@ -80,10 +106,11 @@ type explorer struct {
 // Options.Found. If the context ends, it returns the context's error together with what it came to, if the default order
 // was executed by then.
 func Run(ctx context.Context, config *sim.Config, options Options) (*history.Result, error) {
-	if options.For > 0 && options.Clock == nil {
-		return nil, errors.New("explore: Options.For needs a clock: set Options.Clock, to time.Now for instance")
+	if err := options.check(); err != nil {
+		return nil, err
 	}
-	x := &explorer{options: options, result: &history.Result{Scenario: config.Name, Seed: options.Seed}}
+	x := &explorer{options: options, faults: &config.Faults,
+		result: &history.Result{Scenario: config.Name, Seed: options.Seed}}
 	x.begun = x.now()
 	x.coverage = newCoverage(config)
 	world, err := sim.NewWorld(config)
@@ -91,19 +118,37 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 		return nil, err
 	}
 	x.world = world
-	if err := x.defaultOrder(); err != nil {
+	if err := x.defaultOrder(ctx); err != nil {
 		return nil, err
 	}
-	if err = x.sweep(ctx); err == nil {
-		err = x.walk(ctx)
+	for _, strategy := range []func(context.Context) error{x.committed, x.sweep, x.faultSweep, x.revealedSweep, x.swarm} {
+		if err = strategy(ctx); err != nil {
+			break
+		}
 	}
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, err
+	}
+	for _, account := range x.accounts {
+		x.result.Strategies = append(x.result.Strategies, *account)
 	}
 	x.result.Coverage = x.coverage.result(x.result.Default)
 	x.result.Hash = x.hash.Sum()
 	x.result.Elapsed = x.now().Sub(x.begun)
 	return x.result, err
+}
+
+// check refuses options that cannot be followed.
+func (o *Options) check() error {
+	if o.For > 0 && o.Clock == nil {
+		return errors.New("explore: Options.For needs a clock: set Options.Clock, to time.Now for instance")
+	}
+	for _, name := range o.Strategies {
+		if !slices.Contains(seeded, name) {
+			return fmt.Errorf("explore: strategy %q has no runs by seed: choose from %q", name, seeded)
+		}
+	}
+	return nil
 }
 
 // spent reports whether the budget of real time has been used up.
@@ -120,8 +165,8 @@ func (x *explorer) now() time.Time {
 
 // begin starts the account of a strategy.
 func (x *explorer) begin(name, scope string) *history.StrategyResult {
-	x.result.Strategies = append(x.result.Strategies, history.StrategyResult{Name: name, Scope: scope})
-	x.strategy = &x.result.Strategies[len(x.result.Strategies)-1]
+	x.strategy = &history.StrategyResult{Name: name, Scope: scope}
+	x.accounts = append(x.accounts, x.strategy)
 	return x.strategy
 }
 
@@ -129,29 +174,36 @@ func (x *explorer) begin(name, scope string) *history.StrategyResult {
 // walked in one order twice running about one time in five.
 const defaultRuns = 4
 
-// defaultOrder runs the default order, and checks that it comes out the same each time.
-func (x *explorer) defaultOrder() error {
+// defaultOrder runs the default order, and checks that it comes out the same each time: at last with a strategy that takes
+// it too, and tells what choices there were.
+func (x *explorer) defaultOrder(ctx context.Context) error {
 	account := x.begin(DefaultOrder, "no preemption, no faults, constant latency; more than once, to see that nothing differs")
-	first, err := x.execute(sim.Plan{Seed: x.options.Seed}, defaultRuns)
+	first, err := x.execute(ctx, sim.Plan{Seed: x.options.Seed}, defaultRuns)
 	if err != nil {
 		return err
 	}
 	x.result.Default = first
-	for range defaultRuns - 1 {
-		again, err := x.execute(sim.Plan{Seed: x.options.Seed}, defaultRuns)
+	watcher := &watcher{}
+	for n := range defaultRuns - 1 {
+		plan := sim.Plan{Seed: x.options.Seed}
+		if n == defaultRuns-2 {
+			plan.Strategy = watcher
+		}
+		again, err := x.execute(ctx, plan, defaultRuns)
 		if err == nil {
-			err = compare(first, again)
+			err = Compare(first, again)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	x.survey = newSurvey(x.world, first, watcher)
 	account.Complete = true
 	return nil
 }
 
-// compare checks that two executions of one schedule are the same.
-func compare(first, second *history.History) error {
+// Compare checks that two executions of one schedule are the same: if not, the error is a *[NondeterminismError].
+func Compare(first, second *history.History) error {
 	if first.Hash == second.Hash {
 		return nil
 	}
@@ -196,9 +248,16 @@ func describe(h *history.History, i int) string {
 	return strings.TrimSpace(text)
 }
 
-// execute runs one plan and accounts for it.
-func (x *explorer) execute(plan sim.Plan, planned int) (*history.History, error) {
+// execute runs one plan and accounts for it. The history is nil if a program did not start, which it does in the default order:
+// it was held for too long, or had a fault.
+func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*history.History, error) {
 	h, err := x.world.Run(plan)
+	if failed, ok := errors.AsType[*sim.ProgramError](err); ok && x.result.Default != nil {
+		x.strategy.Executions++
+		x.strategy.Inconclusive++
+		x.coverage.notStarted(failed)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -210,50 +269,24 @@ func (x *explorer) execute(plan sim.Plan, planned int) (*history.History, error)
 	}
 	if h.Failed() {
 		x.strategy.Findings++
-		if err := x.found(plan, h); err != nil {
+		if err := x.found(ctx, plan, h); err != nil {
 			return nil, err
 		}
 	}
 	if x.options.Progress != nil {
 		x.options.Progress(Progress{Strategy: x.strategy.Name, Executions: x.coverage.executions,
-			Planned: planned, Done: x.strategy.Executions, Findings: len(x.result.Findings)})
+			Planned: planned, Done: x.done(), Findings: len(x.result.Findings)})
 	}
 	return h, nil
 }
 
-// found files a run that failed: with the finding of its signature, or as a new one. A run whose order came about as the
-// plan says explains a finding better than one that was only delayed, and takes its place.
-func (x *explorer) found(plan sim.Plan, h *history.History) error {
-	finding := history.Finding{
-		Signature: Signature(h), Strategy: x.strategy.Name, Seed: plan.Seed, Execution: x.coverage.executions,
-		Elapsed: x.now().Sub(x.begun), Run: h,
+// done returns how many executions there were of the strategy whose turn it is; those by seed count together.
+func (x *explorer) done() int {
+	n := x.strategy.Executions
+	for _, account := range x.accounts {
+		if account != x.strategy && slices.Contains(seeded, account.Name) && slices.Contains(seeded, x.strategy.Name) {
+			n += account.Executions
+		}
 	}
-	findings := x.result.Findings
-	i := slices.IndexFunc(findings, func(f history.Finding) bool { return sameBug(&f, &finding) })
-	switch {
-	case i < 0:
-		i = len(findings)
-		x.result.Findings = append(findings, finding)
-	case len(h.Constraints) > 0 && matched(h) && !matched(findings[i].Run):
-		finding.Also = findings[i].Also + 1
-		findings[i] = finding
-	default:
-		findings[i].Also++
-		return nil
-	}
-	if x.options.Found == nil {
-		return nil
-	}
-	return x.options.Found(&x.result.Findings[i])
-}
-
-// sameBug reports whether two findings are one: they have one signature, or the first needs no particular order to break
-// what the other breaks, with the same values.
-func sameBug(known, other *history.Finding) bool {
-	return known.Signature == other.Signature || known.Strategy == DefaultOrder && brokenWith(known.Run) == brokenWith(other.Run)
-}
-
-// matched reports whether every constraint of a run was.
-func matched(h *history.History) bool {
-	return !slices.ContainsFunc(h.Constraints, func(c history.ConstraintResult) bool { return !c.Matched })
+	return n
 }

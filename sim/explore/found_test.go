@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -34,7 +35,7 @@ func TestRepresentative(t *testing.T) {
 		broken("c"),
 	} {
 		x.coverage.executions = i + 1
-		if err := x.found(sim.Plan{}, h); err != nil {
+		if err := x.found(t.Context(), sim.Plan{}, h); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,15 +57,15 @@ func TestCompare(t *testing.T) {
 	first, other := run(a, b), run(a, b, read("a", "x"))
 	other.Hash = 1
 	var diverged *NondeterminismError
-	if err := compare(first, first); err != nil {
+	if err := Compare(first, first); err != nil {
 		t.Errorf("a history differs from itself: %v", err)
 	}
-	if err := compare(first, other); !errors.As(err, &diverged) || diverged.Step != 2 || diverged.First != "the end of the run" {
+	if err := Compare(first, other); !errors.As(err, &diverged) || diverged.Step != 2 || diverged.First != "the end of the run" {
 		t.Errorf("compare returns %v, want the end of the first run", diverged)
 	}
 	other = run(a, b)
 	other.Hash, other.Records[1].Code = 1, 409
-	if err := compare(first, other); !errors.As(err, &diverged) || diverged.Step != 1 {
+	if err := Compare(first, other); !errors.As(err, &diverged) || diverged.Step != 1 {
 		t.Errorf("compare returns %v, want the code of step 1", diverged)
 	}
 }
@@ -113,17 +114,169 @@ example.com/op.(*R).Reconcile(0xc000123400, {0x1, 0x2})
 `
 }
 
-// TestSameBug checks that a run which only adds to what the default order breaks is no second finding.
+// TestSameBug checks which findings are one.
 func TestSameBug(t *testing.T) {
-	broken := func(strategy string, code int) *history.Finding {
+	broken := func(code int, s *schedule.Schedule) *history.Finding {
 		h := &history.History{Outcome: history.Panicked, Panic: panicOf(7)}
 		h.Records = []history.Record{{Code: code, Event: schedule.Event{Actor: "op", Incarnation: 1, Verb: schedule.Update}}}
-		return &history.Finding{Strategy: strategy, Signature: Signature(h), Run: h}
+		return &history.Finding{Signature: Signature(h), Run: h, Schedule: s}
 	}
-	if !sameBug(broken(DefaultOrder, 200), broken(Sweep, 409)) {
-		t.Error("what the default order breaks, and a sweep with another failing write too, are two findings, want one")
+	order := func(actors ...string) *schedule.Schedule {
+		s := &schedule.Schedule{}
+		for _, actor := range actors {
+			s.Constraints = append(s.Constraints, schedule.Constraint{Event: schedule.Event{Actor: actor}})
+		}
+		return s
 	}
-	if sameBug(broken(Sweep, 200), broken(Sweep, 409)) {
-		t.Error("two orders that end with different failing writes are one finding, want two")
+	crash := order("a")
+	crash.Faults = []schedule.Fault{{Type: schedule.Crash}}
+	tests := []struct {
+		name         string
+		known, other *history.Finding
+		same         bool
+	}{
+		{"the default order, and an order with another failing write", broken(200, nil), broken(409, order("a")), true},
+		{"two orders with different failing writes", broken(200, order("a")), broken(409, order("b")), false},
+		{"two orders with the same failing write", broken(409, order("a")), broken(409, order("b")), true},
+		{"one order with different failing writes", broken(200, order("a")), broken(409, order("a")), true},
+		{"one that needs more", broken(200, order("a")), broken(409, order("b", "a")), true},
+		{"one that needs less", broken(200, order("b", "a")), broken(409, order("a")), false},
+		{"one that needs a fault, too", broken(200, order("a")), broken(409, crash), true},
+		{"one that needs no fault", broken(200, crash), broken(409, order("a")), false},
+	}
+	for _, test := range tests {
+		if got := sameBug(test.known, test.other); got != test.same {
+			t.Errorf("%s: one finding is %v, want %v", test.name, got, test.same)
+		}
+	}
+}
+
+// TestAccountsFor checks which runs of strategies need not be shrunk.
+func TestAccountsFor(t *testing.T) {
+	run := func(code int, struck ...schedule.FaultType) *history.History {
+		h := &history.History{Outcome: history.Panicked, Panic: panicOf(7)}
+		h.Records = []history.Record{{Code: code, Event: schedule.Event{Actor: "op", Incarnation: 1, Verb: schedule.Update}}}
+		for _, fault := range struck {
+			h.Faults = append(h.Faults, history.FaultResult{Fault: schedule.Fault{Type: fault}, Struck: true, Record: -1})
+		}
+		return h
+	}
+	some := &schedule.Schedule{}
+	tests := []struct {
+		name  string
+		known history.Finding
+		run   *history.History
+		want  bool
+	}{
+		{"the same", history.Finding{Schedule: some, Run: run(409)}, run(409), true},
+		{"another failing write", history.Finding{Schedule: some, Run: run(409)}, run(422), false},
+		{"another failing write, and the default order", history.Finding{Run: run(409)}, run(422), true},
+		{"a fault more", history.Finding{Schedule: some, Run: run(409)}, run(409, schedule.Crash), true},
+		{"a fault less", history.Finding{Schedule: some, Run: run(409, schedule.Crash)}, run(409, schedule.Delay), false},
+		{"the same fault, and more", history.Finding{Schedule: some, Run: run(409, schedule.Crash)},
+			run(409, schedule.Delay, schedule.Crash), true},
+	}
+	for _, test := range tests {
+		if got := accountsFor(&test.known, test.run); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// TestSignatureFaults checks which faults a signature names: those whose outcome the operator's last failing write does not show.
+func TestSignatureFaults(t *testing.T) {
+	record := func(code int, fault schedule.FaultType, retry bool) history.Record {
+		event := schedule.Event{Actor: "op", Incarnation: 1, Verb: schedule.Update, Kind: "Pod"}
+		return history.Record{Code: code, Event: event, Fault: fault, Retry: retry}
+	}
+	tests := []struct {
+		name    string
+		records []history.Record
+		want    string
+	}{
+		{"shown", []history.Record{record(422, schedule.Invalid, false)}, "op Update Pod 422"},
+		{"no answer", []history.Record{record(history.NoAnswer, schedule.LostResponse, false)}, "op Update Pod no answer"},
+		{"overtaken by another failure", []history.Record{record(422, schedule.Invalid, false), record(409, "", false)},
+			"op Update Pod 409\nop Update Pod refused"},
+		{"that client-go kept to itself", []history.Record{record(429, schedule.TooManyRequests, true)}, "op Update Pod refused"},
+		{"a response that was lost, and the next write failed", []history.Record{record(history.NoAnswer, schedule.LostResponse, false),
+			record(409, "", false)}, "op Update Pod 409\nfault LostResponse"},
+		{"a crash", []history.Record{record(history.NoAnswer, schedule.Crash, false)}, "fault Crash"},
+		{"two crashes", []history.Record{record(history.NoAnswer, schedule.Crash, false), record(0, schedule.Crash, false)}, "fault Crash"},
+	}
+	for _, test := range tests {
+		h := &history.History{Records: test.records}
+		for i, r := range test.records {
+			fault := schedule.Fault{Type: r.Fault, At: r.Event}
+			h.Faults = append(h.Faults, history.FaultResult{Fault: fault, Struck: r.Fault != "", Record: i})
+		}
+		if got := Signature(h); got != test.want {
+			t.Errorf("%s: signature is %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestReplayOutcome checks how a run compares with what its schedule expects.
+func TestReplayOutcome(t *testing.T) {
+	holds := &history.History{Outcome: history.Terminal}
+	panicked := &history.History{Outcome: history.Panicked, Panic: panicOf(7)}
+	broken := &history.History{Verdicts: []property.Verdict{{Property: &property.Definition{Name: "up"}, Status: property.Broken}}}
+	unmatched := func(h *history.History) *history.History {
+		some := *h
+		some.Constraints = []history.ConstraintResult{{}}
+		return &some
+	}
+	violated := func(propertyName, signature string) schedule.Expectation {
+		return schedule.Expectation{Outcome: schedule.Violated, Property: propertyName, Signature: signature}
+	}
+	tests := []struct {
+		name   string
+		expect schedule.Expectation
+		when   schedule.WhenUnmatched
+		run    *history.History
+		want   history.ReplayOutcome
+		stale  bool
+	}{
+		{"nothing expected, and it fails", schedule.Expectation{}, "", broken, history.Reproduced, false},
+		{"the property", violated("up", ""), "", broken, history.Reproduced, false},
+		{"another property", violated("down", ""), "", broken, history.ReproducedDifferently, false},
+		{"a panic in place of the property", violated("up", ""), "", panicked, history.ReproducedDifferently, false},
+		{"the signature", violated("", "panic in example.com/op.(*R).Reconcile"), "", panicked, history.Reproduced, false},
+		{"another signature", violated("", "panic elsewhere"), "", panicked, history.ReproducedDifferently, false},
+		{"fails, and something is unmatched", violated("up", ""), "", unmatched(broken), history.Reproduced, false},
+		{"no failure", violated("up", ""), "", holds, history.NotReproduced, false},
+		{"no failure, and something is unmatched", violated("up", ""), "", unmatched(holds), history.NotReproduced, true},
+		{"the same, and that is fine", violated("up", ""), schedule.Ignore, unmatched(holds), history.NotReproduced, false},
+		{"holds as expected", schedule.Expectation{Outcome: schedule.Holds}, "", holds, history.Reproduced, false},
+		{"holds, but stale", schedule.Expectation{Outcome: schedule.Holds}, "", unmatched(holds), history.NotReproduced, true},
+		{"holds, and what is unmatched is fine", schedule.Expectation{Outcome: schedule.Holds}, schedule.Ignore, unmatched(holds),
+			history.Reproduced, false},
+		{"should hold", schedule.Expectation{Outcome: schedule.Holds}, "", broken, history.ReproducedDifferently, false},
+	}
+	for _, test := range tests {
+		s := &schedule.Schedule{Expect: test.expect, WhenUnmatched: test.when,
+			Constraints: make([]schedule.Constraint, len(test.run.Constraints))}
+		r := compared(s, test.run)
+		if r.Outcome != test.want || r.Stale() != test.stale || r.Matched != 0 || r.Elements != len(s.Constraints) {
+			t.Errorf("%s: %s, stale %v, %d of %d matched; want %s, stale %v", test.name, r.Outcome, r.Stale(), r.Matched, r.Elements,
+				test.want, test.stale)
+		}
+	}
+}
+
+// TestUnmatched checks which elements of a schedule count as unmatched.
+func TestUnmatched(t *testing.T) {
+	late := write("a", "x")
+	late.Event.Occurrence = 1
+	h := run(write("a", "x"))
+	h.Constraints = []history.ConstraintResult{{Matched: true}, {Constraint: schedule.Constraint{Event: late.Event, Waits: late.Event}}}
+	h.Faults = []history.FaultResult{{Struck: true}, {Fault: schedule.Fault{Type: schedule.Crash, At: late.Event}},
+		{Fault: schedule.Fault{Type: schedule.Delay}}} // the last is a strategy's
+	s := &schedule.Schedule{Constraints: make([]schedule.Constraint, 2), Faults: make([]schedule.Fault, 2),
+		Latencies: []schedule.Latency{{At: late.Event, For: 1}, {At: schedule.Event{Actor: "nobody", Verb: schedule.Get}, For: time.Second}}}
+	want := []string{"a Update ConfigMap default/x #1 waits for a Update ConfigMap default/x #1",
+		"Crash at a Update ConfigMap default/x #1", "nobody Get takes 1s"}
+	if got := unmatched(s, h); !slices.Equal(got, want) {
+		t.Errorf("unmatched are %q, want %q", got, want)
 	}
 }

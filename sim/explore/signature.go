@@ -2,25 +2,37 @@ package explore
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// Signature tells findings apart: the properties broken, the values their rules read, and the outcome of the last
-// failing writes of each process. What one run breaks is one finding.
+// Signature tells findings apart: the properties broken, the values their rules read, the outcome of the last failing writes
+// of each process, and the faults that those do not show. What one run breaks is one finding.
 func Signature(h *history.History) string {
-	parts := lastFailures(h)
-	if broken := brokenWith(h); broken != "" {
-		parts = append([]string{broken}, parts...)
-	}
-	return strings.Join(parts, "\n")
+	return strings.Join(append(append(brokenParts(h), lastFailures(h)...), unseenFaults(h)...), "\n")
+}
+
+// failure is the signature without faults: what a run has that shrinking must keep.
+func failure(h *history.History) string {
+	return strings.Join(append(brokenParts(h), lastFailures(h)...), "\n")
+}
+
+// sameFailure returns a function that reports whether a run fails as this one does.
+func sameFailure(h *history.History) func(*history.History) bool {
+	want := failure(h)
+	return func(other *history.History) bool { return other.Failed() && failure(other) == want }
 }
 
 // brokenWith returns the part of a signature that says what was broken, and with which values.
-func brokenWith(h *history.History) string {
+func brokenWith(h *history.History) string { return strings.Join(brokenParts(h), "\n") }
+
+func brokenParts(h *history.History) []string {
 	var parts []string
 	if h.Outcome == history.Panicked {
 		parts = append(parts, panicSignature(h.Panic))
@@ -28,7 +40,7 @@ func brokenWith(h *history.History) string {
 	if text := property.Signature(h.Verdicts); text != "" {
 		parts = append(parts, text)
 	}
-	return strings.Join(parts, "\n")
+	return parts
 }
 
 // panicSignature returns the function that panicked: the values in a panic's text, an index or an address, say nothing of
@@ -55,15 +67,53 @@ func panicSignature(text string) string {
 func lastFailures(h *history.History) []string {
 	last := map[string]string{}
 	for i := range h.Records {
-		r := &h.Records[i]
-		if r.Event.Incarnation > 0 && r.Event.Verb.IsWrite() && r.Code >= 400 {
-			last[r.Event.Actor] = fmt.Sprintf("%s %s %s %d", r.Event.Actor, r.Event.Verb, r.Event.Kind, r.Code)
+		if text := failedWrite(&h.Records[i]); text != "" {
+			last[h.Records[i].Event.Actor] = text
 		}
 	}
+	return slices.Sorted(maps.Values(last))
+}
+
+// failedWrite describes a process's write whose failure it was told of, and returns nothing for other steps. An answer that
+// client-go kept to itself is none of its outcomes, nor is one to a process that has died.
+func failedWrite(r *history.Record) string {
+	failed := r.Code >= 400 || r.Code == history.NoAnswer
+	if !failed || !r.OfProcess() || !r.Event.Verb.IsWrite() || r.Retry || r.Fault == schedule.Crash || r.Fault == schedule.Upgrade {
+		return ""
+	}
+	outcome := strconv.Itoa(r.Code)
+	if r.Code == history.NoAnswer {
+		outcome = "no answer"
+	}
+	return fmt.Sprintf("%s %s %s %s", r.Event.Actor, r.Event.Verb, r.Event.Kind, outcome)
+}
+
+// unseenFaults returns the faults that struck and that none of the last failing writes shows, sorted: an error by the call that
+// it met, as an operator usually does the same about all errors of one call, and others by their types, wherever they struck.
+func unseenFaults(h *history.History) []string {
+	shown := lastFailures(h)
 	var texts []string
-	for _, text := range last {
+	for _, f := range h.Faults {
+		if !f.Struck || f.Record >= 0 && slices.Contains(shown, failedWrite(&h.Records[f.Record])) {
+			continue
+		}
+		text := "fault " + string(f.Type)
+		if refuses(f.Type) {
+			text = fmt.Sprintf("%s %s %s refused", f.At.Actor, f.At.Verb, f.At.Kind)
+		}
 		texts = append(texts, text)
 	}
 	slices.Sort(texts)
-	return texts
+	return slices.Compact(texts)
+}
+
+// refuses reports whether a fault is an error in place of the answer to a request that was not carried out.
+func refuses(t schedule.FaultType) bool {
+	switch t {
+	case schedule.Conflict, schedule.Invalid, schedule.Forbidden, schedule.NotFound, schedule.TooManyRequests,
+		schedule.InternalError, schedule.ServerTimeout, schedule.ServiceUnavailable, schedule.Timeout:
+		return true
+	default:
+		return false
+	}
 }

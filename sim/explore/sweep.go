@@ -31,9 +31,13 @@ func (x *explorer) sweep(ctx context.Context) error {
 			planned--
 			continue
 		}
-		h, err := x.execute(sim.Plan{Seed: x.options.Seed, Constraints: []schedule.Constraint{c.Constraint}}, planned)
+		plan := sim.Plan{Seed: x.options.Seed, Constraints: []schedule.Constraint{c.Constraint}}
+		h, err := x.execute(ctx, plan, planned)
 		if err != nil {
 			return err
+		}
+		if h == nil {
+			continue
 		}
 		// Until the step comes up that is held, the run is the default run.
 		same := c.first
@@ -47,6 +51,7 @@ func (x *explorer) sweep(ctx context.Context) error {
 			account.Unmatched++
 			vain.add(c.Constraint, h)
 		}
+		x.reveal(plan, "", h)
 	}
 	account.Complete = true
 	return nil
@@ -107,12 +112,12 @@ func reorders(h *history.History, bound time.Duration) []candidate {
 		tried := map[schedule.Event]bool{}
 		for j := i + 1; j < len(h.Records); j++ {
 			second := &h.Records[j]
-			if first.Thread == second.Thread || !conflict(first, second) {
+			if first.Thread == second.Thread || !history.Conflict(first, second) {
 				continue
 			}
 			name := second.Event
 			name.Occurrence = 0
-			next := ofProcess(first) && first.Event.Verb.IsRequest() && second.Committed != 0 && !tried[name]
+			next := first.OfProcess() && first.Event.Verb.IsRequest() && second.Committed != 0 && !tried[name]
 			tried[name] = true
 			follows := before.has(i, j)
 			if follows && !next || !follows && second.At-first.At > bound {
@@ -128,13 +133,10 @@ func reorders(h *history.History, bound time.Duration) []candidate {
 	return candidates
 }
 
-// ofProcess reports whether a step is one of an operator under test, and not of a racer.
-func ofProcess(r *history.Record) bool { return r.Event.Incarnation > 0 }
-
 func weigh(first, second *history.Record, follows bool) int {
 	locked := first.Event.Verb.IsWrite() && first.Carried != 0 && second.Committed != 0
 	switch {
-	case locked && !ofProcess(first):
+	case locked && !first.OfProcess():
 		return lockLostRacer
 	case locked && !follows:
 		return lockLost
@@ -144,60 +146,6 @@ func weigh(first, second *history.Record, follows bool) int {
 		return plainReorder
 	default:
 		return lateReorder
-	}
-}
-
-// conflict reports whether the order of two steps of different threads can matter: one of two requests for the same
-// object committed, an actor reads its cache next to a delivery of what it reads, or an object is committed before an
-// informer takes its initial list. The passes of a racer over several keys touch objects of their own, or are serialised.
-//
-// An initial list itself is not held: a program that starts late is no other order, and gives up if it starts too late.
-func conflict(a, b *history.Record) bool {
-	switch {
-	case a.Event.Verb.IsRequest() && b.Event.Verb.IsRequest():
-		return (a.Committed != 0 || b.Committed != 0) && (a.Event.Actor != b.Event.Actor || ofProcess(a)) && touch(a, b)
-	case a.Event.Verb == schedule.Deliver:
-		return reads(b, a)
-	case b.Event.Verb == schedule.Deliver:
-		return reads(a, b)
-	case b.Event.Verb == schedule.Sync:
-		return ofProcess(b) && a.Committed != 0 && touch(a, b)
-	default:
-		return false
-	}
-}
-
-// touch reports whether two steps are about the same object, or one lists what the other is about.
-func touch(a, b *history.Record) bool {
-	if a.Event.Kind != b.Event.Kind {
-		return false
-	}
-	nameA, nameB := objectName(a), objectName(b)
-	namespaces := a.Event.Namespace == b.Event.Namespace || a.Event.Namespace == "" || b.Event.Namespace == ""
-	return namespaces && (nameA == nameB || nameA == "" || nameB == "")
-}
-
-// objectName returns the name of a step's object, also where the server generated it.
-func objectName(r *history.Record) string {
-	if r.Event.Name == "" && r.Event.Verb == schedule.Create && r.After != nil {
-		return r.After.GetName()
-	}
-	return r.Event.Name
-}
-
-// reads reports whether a step reads from the cache that a delivery moves. A racer reads its caches when it takes a key;
-// what it may look at later in a pass, after an answer, is left to random walks.
-func reads(r, delivery *history.Record) bool {
-	if r.Event.Actor != delivery.Event.Actor || r.Event.Incarnation != delivery.Event.Incarnation {
-		return false
-	}
-	switch r.Event.Verb {
-	case schedule.CachedGet, schedule.CachedList:
-		return touch(r, delivery)
-	case schedule.Dequeue:
-		return r.Event.Incarnation == 0
-	default:
-		return false
 	}
 }
 

@@ -113,7 +113,8 @@ func TestSweepOrdersComeAbout(t *testing.T) {
 	}
 	standard := execute(t, world, sim.Plan{})
 	var b strings.Builder
-	for i, c := range explore.Reorders(standard, 2*time.Minute) {
+	candidates, _ := explore.Candidates(standard, world.Config())
+	for i, c := range candidates {
 		h := execute(t, world, sim.Plan{Constraints: []schedule.Constraint{c}})
 		result := h.Constraints[0]
 		first, second := find(h, c.Event), find(h, c.Waits)
@@ -142,7 +143,7 @@ func TestSweepCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	candidates := explore.Reorders(result.Default, 2*time.Minute)
+	candidates, _ := explore.Candidates(result.Default, world.Config())
 	distinct, unmatched := map[uint64]bool{}, 0
 	for _, c := range candidates {
 		h := execute(t, world, sim.Plan{Constraints: []schedule.Constraint{c}})

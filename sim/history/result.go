@@ -12,9 +12,9 @@ type Finding struct {
 	// Signature clusters findings: the properties broken, the values their rules read, and the outcome codes of the
 	// operator's last failing writes.
 	Signature string
-	// Strategy that found it: "default order", "sweep", "random walk".
+	// Strategy that found it: "default order", "sweep", "fault sweep", "PCT", "random walk".
 	Strategy string
-	// Seed of the execution; it matters for a random walk only.
+	// Seed of the execution; it matters for PCT and random walks only.
 	Seed int64
 	// Execution is the number of the execution that found it, from 1.
 	Execution int
@@ -73,6 +73,8 @@ type Result struct {
 	Command string
 
 	Findings []Finding
+	// Replays say what the committed schedules came to that were run first, in their order.
+	Replays []Replay
 	// Diverged is set if the same schedule, executed twice, gave two histories: it names the first step that differed.
 	Diverged string
 	// Default is the run in the default order.
@@ -95,7 +97,8 @@ type StrategyResult struct {
 	Complete bool
 	// Scope says in words what that means: "every feasible single reorder of two conflicting steps …".
 	Scope string
-	// Candidates, Unmatched: for the sweep, how many reorders there were, and in how many the order did not come about.
+	// Candidates, Unmatched: for the sweep, how many reorders there were, and in how many the order did not come about; for
+	// that of faults, how many faults, and how many did not strike.
 	Candidates, Unmatched int
 	Inconclusive          int
 }

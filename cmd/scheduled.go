@@ -1,0 +1,100 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/explore"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/shrink"
+)
+
+// scheduled is a schedule file with the registry its names are looked up in.
+type scheduled struct {
+	*scenarios.Schedule
+	registry *scenarios.Registry
+}
+
+func (s scheduled) prepare(overrides map[string]string) (replayer, error) {
+	config, err := s.Config(s.registry, overrides)
+	if err != nil {
+		return nil, err
+	}
+	reconcilers := maps.Clone(overrides)
+	for controller, reconciler := range s.Reconcilers {
+		if _, overridden := overrides[controller]; !overridden {
+			reconcilers[controller] = reconciler
+		}
+	}
+	return &replayable{subject: newSubject(s.Scenario, config, reconcilers), file: s.Schedule}, nil
+}
+
+// replayable is a schedule that is ready to be replayed.
+type replayable struct {
+	subject
+	file  *scenarios.Schedule
+	world *sim.World // made when it is needed first: the scenario settles in it
+}
+
+func (r *replayable) scenario() string { return r.of.Path }
+
+func (r *replayable) schedule() *schedule.Schedule { return r.file.Spec }
+
+// encode keeps what the file has beside the schedule: its properties, for instance.
+func (r *replayable) encode(d document) ([]byte, error) {
+	file := r.file.File()
+	file.Reconcilers = r.reconcilers
+	return encodeFile(file, r.of.Path, d)
+}
+
+// settled returns the world that all runs of the schedule begin in.
+func (r *replayable) settled() (*sim.World, error) {
+	if r.world != nil {
+		return r.world, nil
+	}
+	world, err := sim.NewWorld(r.config)
+	if err != nil {
+		return nil, sorted(err)
+	}
+	r.world = world
+	return world, nil
+}
+
+func (r *replayable) replay(exact bool) (*history.Replay, error) { return r.under(r.file.Spec, exact) }
+
+func (r *replayable) run(s *schedule.Schedule) (*history.Replay, error) { return r.under(s, false) }
+
+// under replays a schedule of the scenario.
+func (r *replayable) under(s *schedule.Schedule, exact bool) (*history.Replay, error) {
+	world, err := r.settled()
+	if err != nil {
+		return nil, err
+	}
+	replay, err := explore.Replay(world, s, exact)
+	return replay, sorted(err)
+}
+
+func (r *replayable) differ(first, second *history.History) string {
+	if apart, ok := errors.AsType[*explore.NondeterminismError](explore.Compare(first, second)); ok {
+		return whereApart(apart)
+	}
+	return ""
+}
+
+func (r *replayable) shrink(ctx context.Context) (*schedule.Schedule, error) {
+	world, err := r.settled()
+	if err != nil {
+		return nil, err
+	}
+	large := *r.file.Spec
+	large.Origin.Size = max(large.Origin.Size, large.Size()) // a person may have added elements since
+	result, err := explore.Shrink(ctx, world, &large, shrink.Options{Steps: r.of.Steps()})
+	if err != nil {
+		return nil, sorted(err)
+	}
+	return result.Schedule, nil
+}

@@ -1,0 +1,67 @@
+package reactors
+
+import (
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+)
+
+// requestRows are the faults of a request: an error in place of the server's answer, before anything was done.
+var requestRows = map[schedule.FaultType]*row{
+	schedule.Conflict: {
+		doc:   "409: somebody else wrote first; injected, or by a write that really happens",
+		means: []schedule.Means{schedule.Injected, schedule.CompetingWrite}, build: (*target).conflict, make: newConflict,
+	},
+	schedule.Invalid:   refusal("422: validation or a policy refuses the object", (*target).invalid, nil),
+	schedule.Forbidden: refusal("403: the actor may not", (*target).forbidden, nil),
+	schedule.NotFound:  refusal("404", (*target).notFound, nil),
+	schedule.TooManyRequests: refusal("429: the server sheds load; client-go tries again after a Retry-After",
+		(*target).tooManyRequests, retry(time.Second)),
+	schedule.InternalError: refusal("500", (*target).internalError, retry(0)),
+	schedule.ServerTimeout: refusal("500 with a Retry-After: the storage is not reached; client-go tries again",
+		(*target).serverTimeout, retry(2*time.Second)),
+	schedule.ServiceUnavailable: refusal("503: the server is not reached", (*target).serviceUnavailable, retry(0)),
+	schedule.Timeout:            refusal("504: the server gives up, and has done nothing", (*target).timeout, retry(0)),
+}
+
+// errorFunc builds the error of a fault.
+type errorFunc func(*target, schedule.Fault) *apierrors.StatusError
+
+// retry returns the default of a Retry-After, zero for none.
+func retry(after time.Duration) *time.Duration { return &after }
+
+// refusal is the row of an error; retryAfter is nil for one that client-go never tries again.
+func refusal(doc string, build errorFunc, retryAfter *time.Duration) *row {
+	r := &row{doc: doc, build: build, make: func(f schedule.Fault) sim.Reactor { return &refuse{fault: f, build: build} }}
+	if retryAfter != nil {
+		r.layered, r.retries, r.defaults.RetryAfter = true, true, *retryAfter
+	}
+	return r
+}
+
+// refuse answers with an error, and the request is not carried out.
+type refuse struct {
+	idle
+	fault schedule.Fault
+	build errorFunc
+}
+
+// Before implements [sim.Reactor].
+func (r *refuse) Before(d *sim.Door) {
+	t := targetOf(d)
+	answer(d, r.fault.Layer, r.build(&t, r.fault))
+}
+
+// answer answers with an error at a layer.
+func answer(d *sim.Door, layer schedule.Layer, err *apierrors.StatusError) {
+	response := &apiserver.Response{Code: int(err.ErrStatus.Code), Err: err}
+	if layer == schedule.Client {
+		d.AnswerClient(response)
+	} else {
+		d.Answer(response)
+	}
+}

@@ -1,0 +1,155 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/shrink"
+)
+
+// pinDown gives a finding of a strategy a schedule that brings it about without the strategy, and shrinks it.
+func (x *explorer) pinDown(ctx context.Context, finding *history.Finding) error {
+	recorded, err := x.again(finding.Seed, true)
+	if err == nil {
+		err = Compare(finding.Run, recorded)
+	}
+	if err != nil {
+		return err
+	}
+	s, h, err := Pin(x.world, recorded)
+	if err != nil {
+		return err
+	}
+	finding.Schedule, finding.Run = s, h
+	s.Origin = schedule.Origin{Strategy: finding.Strategy, Seed: finding.Seed, Size: s.Size()}
+	if x.options.Shrink < 0 || h == recorded {
+		return nil
+	}
+	small, err := small(ctx, x.world, s, h, shrink.Options{Executions: x.options.Shrink, Steps: x.options.ScriptSteps})
+	if err != nil {
+		return err
+	}
+	finding.Schedule, finding.Run, finding.Signature = small.Schedule, small.Run, Signature(small.Run)
+	return nil
+}
+
+// Pin returns a schedule under which a recorded run of a strategy fails without that strategy, and the run under it: what the
+// strategy did is written as constraints, latencies, orders of lists, and faults. Where that does not fail in the same way, the
+// schedule has the trace, and the run is the recorded one: it can be replayed exactly.
+func Pin(world *sim.World, recorded *history.History) (*schedule.Schedule, *history.History, error) {
+	s := &schedule.Schedule{Constraints: recorded.Deviations, Latencies: recorded.Lateness, Orders: recorded.Trace.Orders}
+	for _, f := range recorded.Faults {
+		if f.Struck {
+			s.Faults = append(s.Faults, f.Fault)
+		}
+	}
+	h, err := world.Run(sim.PlanOf(s))
+	if err != nil || sameFailure(recorded)(h) {
+		return s, h, err
+	}
+	s.Trace, s.Expect = recorded.Trace, expectation(recorded)
+	return s, recorded, nil
+}
+
+// small shrinks a schedule whose run fails.
+func small(ctx context.Context, world *sim.World, s *schedule.Schedule, failing *history.History, o shrink.Options,
+) (*shrink.Result, error) {
+	run := func(plan sim.Plan) (*history.History, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		h, err := world.Run(plan)
+		if _, ok := errors.AsType[*sim.ProgramError](err); ok {
+			// Its start was held until it gave up: an order that leads nowhere.
+			return &history.History{Outcome: history.Inconclusive}, nil
+		}
+		return h, err
+	}
+	return shrink.Shrink(s, failing, run, sameFailure(failing), o)
+}
+
+// Shrink makes a schedule small whose run fails, see [shrink.Shrink]. The result says what its run comes to, and has a trace.
+func Shrink(ctx context.Context, world *sim.World, s *schedule.Schedule, o shrink.Options) (*shrink.Result, error) {
+	s = withFullNames(world, s)
+	h, err := world.Run(sim.PlanOf(s))
+	if err != nil {
+		return nil, err
+	}
+	if !h.Failed() {
+		return nil, errors.New("explore: the schedule does not fail any more: there is nothing to shrink")
+	}
+	result, err := small(ctx, world, s, h, o)
+	if err != nil {
+		return nil, err
+	}
+	return result, complete(world, result.Schedule, result.Run)
+}
+
+// withFullNames returns a schedule, as it may come from a file, with the names of events as histories have them.
+func withFullNames(world *sim.World, s *schedule.Schedule) *schedule.Schedule {
+	config, full := world.Config(), *s
+	full.Constraints, full.Faults = slices.Clone(s.Constraints), slices.Clone(s.Faults)
+	full.Latencies, full.Orders = slices.Clone(s.Latencies), slices.Clone(s.Orders)
+	for i := range full.Constraints {
+		if c := &full.Constraints[i]; c.Order == nil {
+			c.Event, c.Waits = config.Complete(c.Event), config.Complete(c.Waits)
+		}
+	}
+	for i := range full.Faults {
+		if f := &full.Faults[i]; f.Select == nil {
+			f.At = config.Complete(f.At)
+		}
+	}
+	for i := range full.Latencies {
+		full.Latencies[i].At = config.Complete(full.Latencies[i].At)
+	}
+	for i := range full.Orders {
+		full.Orders[i].At = config.Complete(full.Orders[i].At)
+	}
+	return &full
+}
+
+// ShrinkSeed executes the run with a seed, see [Survey.Strategy], and shrinks it if it fails. The result is nil if it does
+// not, or if a schedule cannot express what the strategy did.
+func ShrinkSeed(ctx context.Context, world *sim.World, survey *Survey, seed int64, o shrink.Options) (*shrink.Result, error) {
+	name, strategy := survey.Strategy(seed)
+	recorded, err := world.Run(sim.Plan{Seed: seed, Strategy: strategy, Record: true})
+	if err != nil || !recorded.Failed() {
+		return nil, err
+	}
+	s, h, err := Pin(world, recorded)
+	if err != nil || h == recorded {
+		return nil, err
+	}
+	s.Origin = schedule.Origin{Strategy: name, Seed: seed, Size: s.Size()}
+	return small(ctx, world, s, h, o)
+}
+
+// complete adds to a schedule what its run comes to, and its trace.
+func complete(world *sim.World, s *schedule.Schedule, h *history.History) error {
+	plan := sim.PlanOf(s)
+	plan.Record = true
+	recorded, err := world.Run(plan)
+	if err == nil {
+		err = Compare(h, recorded)
+	}
+	if err != nil {
+		return err
+	}
+	s.Trace = recorded.Trace
+	s.Expect = expectation(h)
+	return nil
+}
+
+// expectation says what a run that failed came to.
+func expectation(h *history.History) schedule.Expectation {
+	e := schedule.Expectation{Outcome: schedule.Violated, Signature: Signature(h), Hash: h.Hash}
+	if names := brokenProperties(h); len(names) > 0 {
+		e.Property = names[0]
+	}
+	return e
+}

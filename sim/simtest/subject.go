@@ -1,0 +1,112 @@
+package simtest
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/client"
+)
+
+// Subject is what is tested: a [Scenario] or a [Config].
+type Subject struct {
+	path   string
+	config *sim.Config
+}
+
+// Scenario is the scenario of a YAML file, by its path relative to the package's folder. The reconcilers that it names
+// are added by [Manager], [Reconciler] or [Registry].
+func Scenario(path string) Subject { return Subject{path: path} }
+
+// Config is a scenario as a Go value.
+func Config(config *sim.Config) Subject { return Subject{config: config} }
+
+// Option says more about a test.
+type Option func(*options)
+
+// options are what the options of a test come to.
+type options struct {
+	registry  scenarios.Registry
+	overrides map[string]string
+	seed      int64
+	runs      int // notGiven, or the number
+	err       error
+}
+
+const (
+	defaultSeed = 1
+	notGiven    = -1
+)
+
+func newOptions(opts []Option) (*options, error) {
+	o := &options{seed: defaultSeed, runs: notGiven, overrides: map[string]string{}}
+	for _, option := range opts {
+		option(o)
+	}
+	return o, o.err
+}
+
+// Registry adds all reconcilers of a registry.
+func Registry(registry *scenarios.Registry) Option {
+	return func(o *options) {
+		for _, name := range registry.Names() {
+			reconciler, _ := registry.Get(name)
+			o.add(name, reconciler)
+		}
+	}
+}
+
+// Manager adds an operator by its manager's set-up: the part of its main between making the manager and starting it,
+// with its unmodified SetupWithManager calls. Scenarios name it in spec.controllers[].reconciler. addToScheme adds the
+// operator's own types to those of client-go; it may be nil.
+func Manager(name string, addToScheme func(*runtime.Scheme) error, setup func(ctrl.Manager) error) Option {
+	return program(name, addToScheme, func(p scenarios.ProgramOptions) sim.Program { return client.Manager(p.Scheme, setup) })
+}
+
+// Reconciler adds an operator by its reconcilers, for people who have no SetupWithManager to go with them: what each is
+// for, owns and watches, and how it is made. They share one process.
+func Reconciler(name string, addToScheme func(*runtime.Scheme) error, controllers ...client.Reconciler) Option {
+	return program(name, addToScheme, func(p scenarios.ProgramOptions) sim.Program {
+		described := slices.Clone(controllers)
+		for i := range described {
+			described[i].LiveReads = p.LiveReads(described[i].LiveReads)
+		}
+		return client.Reconcilers(p.Scheme, described...)
+	})
+}
+
+func program(name string, addToScheme func(*runtime.Scheme) error, make func(scenarios.ProgramOptions) sim.Program) Option {
+	return func(o *options) { o.add(name, scenarios.Reconciler{AddToScheme: addToScheme, Program: make}) }
+}
+
+func (o *options) add(name string, reconciler scenarios.Reconciler) {
+	if _, taken := o.registry.Get(name); taken {
+		o.err = fmt.Errorf("reconciler %q is added twice: leave one out", name)
+		return
+	}
+	o.registry.Add(name, reconciler)
+}
+
+// Replace runs another reconciler than the scenario says: Replace("operator", "clickhouse/patch-a") is what
+// `--reconciler operator=clickhouse/patch-a` is to the command.
+func Replace(controller, reconciler string) Option {
+	return func(o *options) { o.overrides[controller] = reconciler }
+}
+
+// Seed is the seed of the first random run; the others count on from it. It is 1 if not given, as for the command.
+func Seed(seed int64) Option { return func(o *options) { o.seed = seed } }
+
+// Runs is the number of random runs after the sweep, 0 for none. It is explore.DefaultRuns if not given, as for the
+// command.
+func Runs(n int) Option {
+	return func(o *options) {
+		if n < 0 {
+			o.err = fmt.Errorf("simtest.Runs(%d): want a number of runs, 0 for none", n)
+		}
+		o.runs = n
+	}
+}
