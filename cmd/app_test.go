@@ -218,6 +218,7 @@ var exitCodes = []struct {
 	{"replay flaky --times 3", ExitNondeterministic, ""},
 	{"replay reproduced --times 3", ExitBroken, ""},
 	{"replay reproduced --exact", ExitBroken, ""},
+	{"replay traced", ExitBroken, ""},
 	{"replay stale --exact", ExitUsage, "the schedule has no trace"},
 	{"replay stale fixed", ExitStale, ""},
 	{"replay stale reproduced wrong", ExitUsage, "a scenario, not a schedule"},

@@ -97,6 +97,7 @@ func (f *findingFiles) finish(r *history.Result) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.written)) {
 		failed = errors.Join(failed, os.Remove(name))
+		delete(f.written, name)
 	}
 	return failed
 }
@@ -135,18 +136,9 @@ func scheduleOf(f *history.Finding) *schedule.Schedule {
 // contentHash returns a hash of what a schedule asks for, and of which reconcilers: its elements, whatever their order, and
 // nothing of what it expects or where it comes from.
 func contentHash(s *schedule.Schedule, reconcilers []string) uint64 {
-	elements := slices.Clone(reconcilers)
-	for _, c := range s.Constraints {
-		elements = append(elements, "constraint "+c.String())
-	}
-	for _, f := range s.Faults {
-		elements = append(elements, "fault "+f.String())
-	}
-	for _, l := range s.Latencies {
-		elements = append(elements, fmt.Sprintf("latency %s %s", l.At, l.For))
-	}
+	elements := append(slices.Clone(reconcilers), reports.Elements(s)...)
 	for _, step := range s.Skip {
-		elements = append(elements, fmt.Sprintf("skip %d", step))
+		elements = append(elements, fmt.Sprintf("without step %d of the script", step))
 	}
 	slices.Sort(elements)
 	return hashOf(elements...)

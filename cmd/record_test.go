@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stalemate-dev/stalemate/cmd"
+	"github.com/stalemate-dev/stalemate/reports"
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -181,16 +182,7 @@ func loadSchedule(t *testing.T, file string) *scenarios.Schedule {
 
 // decides returns the elements of a schedule, as its file names them.
 func decides(s *schedule.Schedule) string {
-	var names []string
-	for _, c := range s.Constraints {
-		names = append(names, c.String())
-	}
-	for _, f := range s.Faults {
-		names = append(names, f.String())
-	}
-	for _, l := range s.Latencies {
-		names = append(names, fmt.Sprintf("%s takes %s", l.At, l.For))
-	}
+	names := reports.Elements(s)
 	if len(names) == 0 {
 		return "the default order"
 	}

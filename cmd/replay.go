@@ -14,6 +14,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/reports"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // replayFlags are the flags of the replay command.
@@ -143,7 +144,11 @@ func (a *app) replayFile(ctx context.Context, file string, f *replayFlags) error
 	if f.exact && ready.schedule().Trace == nil {
 		return usageError{fmt.Errorf("%s: the schedule has no trace: replay it without --exact", file)}
 	}
-	first, times, diverged, err := replayOften(ctx, ready, f)
+	how := *f
+	if how.exact, err = followsTrace(ready, f); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	first, times, diverged, err := replayOften(ctx, ready, &how)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -153,10 +158,26 @@ func (a *app) replayFile(ctx context.Context, file string, f *replayFlags) error
 		return nil
 	}
 	result := ready.header()
-	result.Path, result.Diverged, result.Command = file, diverged, a.replayLine(file, f)
-	told := reports.Replayed{Replay: first, File: file, Times: times, Exact: f.exact, Whole: f.whole}
+	result.Path, result.Diverged, result.Command = file, diverged, a.replayLine(file, &how)
+	told := reports.Replayed{Replay: first, File: file, Times: times, Exact: how.exact, Whole: f.whole}
 	a.exit = stronger(a.exit, exitOf(reports.JudgeReplay(&result, told)))
 	return reports.Replay(a.stdout, &result, told, textOptions(a.stdout))
+}
+
+// followsTrace reports whether a schedule is to be replayed by its trace: if that is asked for, or if its elements do not bring
+// about what was recorded, and its trace does. An exploration writes such a schedule where constraints cannot express what a
+// strategy did.
+func followsTrace(ready replayer, f *replayFlags) (bool, error) {
+	s := ready.schedule()
+	if f.exact || s.Trace == nil || s.Expect.Outcome != schedule.Violated {
+		return f.exact, nil
+	}
+	replay, err := ready.replay(false)
+	if err != nil || replay.Run.Failed() {
+		return false, err
+	}
+	replay, err = ready.replay(true)
+	return err == nil && replay.Diverged == "" && replay.Run.Failed(), err
 }
 
 // replayOften replays a schedule until a replay differs from the first, or it was replayed often enough. It returns the first

@@ -90,11 +90,41 @@ func (r *replayable) shrink(ctx context.Context) (*schedule.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	large := *r.file.Spec
-	large.Origin.Size = max(large.Origin.Size, large.Size()) // a person may have added elements since
-	result, err := explore.Shrink(ctx, world, &large, shrink.Options{Steps: r.of.Steps()})
+	large, err := r.failing(world)
+	if err != nil {
+		return nil, err
+	}
+	result, err := explore.Shrink(ctx, world, large, shrink.Options{Steps: r.of.Steps()})
 	if err != nil {
 		return nil, sorted(err)
 	}
 	return result.Schedule, nil
+}
+
+// failing returns the schedule, or if its elements do not fail, one with all that it takes to come to what its trace comes to.
+func (r *replayable) failing(world *sim.World) (*schedule.Schedule, error) {
+	large := *r.file.Spec
+	replay, err := r.under(&large, false)
+	if err != nil {
+		return nil, err
+	}
+	if !replay.Run.Failed() && large.Trace != nil {
+		plan := sim.PlanOf(&large)
+		plan.Strategy, plan.Record = sim.NewTraceStrategy(large.Trace), true
+		traced, err := world.Run(plan)
+		if err != nil {
+			return nil, sorted(err)
+		}
+		pinned, run, err := explore.Pin(world, traced)
+		if err != nil {
+			return nil, sorted(err)
+		}
+		if run == traced {
+			return nil, usageError{errors.New("only its trace brings it about, which constraints cannot express: it cannot be shrunk")}
+		}
+		pinned.WhenUnmatched, pinned.Origin = large.WhenUnmatched, large.Origin
+		large = *pinned
+	}
+	large.Origin.Size = max(large.Origin.Size, large.Size()) // a person may have added elements since
+	return &large, nil
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/stalemate-dev/stalemate/cmd"
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/explore"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // workspace changes to a folder that is like a team's repository: it has our scenarios, and room for what is found.
@@ -143,4 +146,60 @@ func TestShrunkSchedule(t *testing.T) {
 	contains(t, stderr, "1-minimal: the one element is needed (shrunk from 2 in ")
 	report, _ := command(t, cmd.ExitBroken, "replay", "small.yaml")
 	contains(t, report, "reproduced, 1 of 1 matched", "as recorded")
+}
+
+// TestShrunkFromTrace checks that a schedule of which only the trace is left, as a strategy made it, is replayed by that, and
+// shrinks to elements.
+func TestShrunkFromTrace(t *testing.T) {
+	workspace(t)
+	file := scenarios.ScheduleFile{Name: "traced", Scenario: "recreate.yaml", Spec: traced(t, "recreate.yaml")}
+	content, err := scenarios.EncodeSchedule(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("traced.yaml", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, _ := command(t, cmd.ExitBroken, "replay", "traced.yaml", "--times", "3")
+	contains(t, report, "the schedule has no elements", "as recorded", "trace          followed to the last step", "3, all alike")
+	_, stderr := command(t, cmd.ExitPassed, "shrink", "traced.yaml", "--out", "small.yaml")
+	contains(t, stderr, "1-minimal: ", " (shrunk from ")
+	report, _ = command(t, cmd.ExitBroken, "replay", "small.yaml")
+	contains(t, report, "✗ REPRODUCED", "as recorded", " matched")
+}
+
+// traced returns a schedule that has nothing but the trace of the first run by seed of a scenario that fails.
+func traced(t *testing.T, path string) *schedule.Schedule {
+	t.Helper()
+	registry := &scenarios.Registry{}
+	clickhouse.Register(registry)
+	loaded, err := scenarios.Load(path, scenarios.Options{Registry: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := loaded.Config(registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, err := sim.NewWorld(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	survey, err := explore.NewSurvey(world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range int64(1000) {
+		_, strategy := survey.Strategy(seed)
+		h, err := world.Run(sim.Plan{Seed: seed, Strategy: strategy, Record: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Failed() {
+			return &schedule.Schedule{Trace: h.Trace, Origin: schedule.Origin{Strategy: "PCT", Seed: seed},
+				Expect: schedule.Expectation{Outcome: schedule.Violated, Signature: explore.Signature(h), Hash: h.Hash}}
+		}
+	}
+	t.Fatal("no seed fails")
+	return nil
 }

@@ -41,7 +41,11 @@ func (a *app) shrink(ctx context.Context, file, out string) error {
 	if err != nil {
 		return err
 	}
-	failing, err := failingReplay(ready)
+	exact, err := followsTrace(ready, &replayFlags{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	failing, err := ready.replay(exact)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -84,19 +88,6 @@ func (a *app) refuse(file string, replay *history.Replay, why string) error {
 	a.errorf("%v", refused)
 	a.exit = stronger(a.exit, ExitStale)
 	return nil
-}
-
-// failingReplay replays a schedule by its elements, and if that does not fail, by its trace, if it has one.
-func failingReplay(ready replayer) (*history.Replay, error) {
-	replay, err := ready.replay(false)
-	if err != nil || replay.Run.Failed() || ready.schedule().Trace == nil {
-		return replay, err
-	}
-	traced, err := ready.replay(true)
-	if err != nil || !traced.Run.Failed() {
-		return replay, err
-	}
-	return traced, nil
 }
 
 // writeUp returns the content of a schedule file: the report of its replay as a comment, and the schedule.

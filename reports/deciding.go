@@ -30,9 +30,10 @@ type decider struct {
 	schedule *schedule.Schedule
 }
 
-// decisions returns what decided the run: the constraints it followed, the faults that struck, and the requests that came
-// late. Where a run followed no order, they are the steps that came late because a hold ran out; and where it is not known
-// what brought its order about, the writes of the processes under test that another actor's write overtook.
+// decisions returns what decided the run: the constraints it followed, the faults that struck, the steps that came late, and
+// the lists in another order. Where a run followed no order, they are the steps that came late because a hold ran out; and
+// where it is not known what brought its order about, the writes of the processes under test that another actor's write
+// overtook.
 func (d *decider) decisions() []decision {
 	var all []decision
 	for _, c := range d.run.Constraints {
@@ -46,6 +47,9 @@ func (d *decider) decisions() []decision {
 	if d.schedule != nil {
 		for _, l := range d.schedule.Latencies {
 			all = append(all, d.latency(l))
+		}
+		for _, p := range d.schedule.Orders {
+			all = append(all, d.permutation(p))
 		}
 	}
 	for _, c := range d.run.Constraints {

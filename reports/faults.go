@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -131,14 +132,62 @@ func errorOf(t schedule.FaultType) string {
 // whose names what an event does with who does it: "operator's Update of StatefulSet default/web".
 func whose(e schedule.Event) string { return doer(e) + "'s " + deed(e) }
 
-// latency tells of a request that came late without a fault.
+// latency tells of a step that came late without a fault.
 func (d *decider) latency(l schedule.Latency) decision {
-	told := decision{words: fmt.Sprintf("%s reached the server %s late, as any request may.", whose(l.At), span(l.For))}
+	told := decision{words: fmt.Sprintf("The %s came %s late, as any may.", d.actors.did(l.At), span(l.For))}
 	if i := find(d.run, l.At); i >= 0 {
 		told.records = []int{i}
 		told.words += d.meanwhile(i, d.run.Records[i].At-l.For)
 	}
 	return told
+}
+
+// permutation tells of a list that came in an order that is not that of the keys.
+func (d *decider) permutation(p schedule.Permutation) decision {
+	return decision{words: fmt.Sprintf("The %s had its objects in another order: %s.", d.actors.did(p.At), positions(p.Order))}
+}
+
+// positions writes places in a list as people count them.
+func positions(order []int) string {
+	var places []string
+	for _, i := range order {
+		places = append(places, fmt.Sprint(i+1))
+	}
+	return strings.Join(places, ", ")
+}
+
+// Elements returns the elements of a schedule, each in a line: constraints, faults, latencies, and orders of lists.
+func Elements(s *schedule.Schedule) []string {
+	var lines []string
+	for _, c := range s.Constraints {
+		lines = append(lines, c.String())
+	}
+	for _, f := range s.Faults {
+		lines = append(lines, f.String())
+	}
+	for _, l := range s.Latencies {
+		lines = append(lines, latencyLine(l))
+	}
+	for _, p := range s.Orders {
+		lines = append(lines, permutationLine(p))
+	}
+	return lines
+}
+
+func latencyLine(l schedule.Latency) string {
+	return fmt.Sprintf("%s%s comes %s late", l.At, repeated(l.Repeat), l.For)
+}
+
+func permutationLine(p schedule.Permutation) string {
+	return fmt.Sprintf("%s%s in the order %s", p.At, repeated(p.Repeat), positions(p.Order))
+}
+
+// repeated tells steps apart that go by one name, such as polls, by how often it came up before.
+func repeated(before int) string {
+	if before == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (time %d)", before+1)
 }
 
 // faultDetail says beneath the step at which a fault struck what the answer does not: whether it was carried out.

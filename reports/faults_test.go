@@ -55,12 +55,14 @@ func crashed() *history.Result {
 		{Fault: schedule.Fault{Type: schedule.Upgrade, At: h.Records[start].Event, Params: schedule.Params{Reconciler: "x/y"}}, Record: -1},
 	}
 	h.Verdicts = []property.Verdict{{Property: completed, Status: property.Broken, At: h.End}}
+	pods := schedule.Event{Actor: "operator", Verb: schedule.CachedList, Kind: "Pod", Namespace: "default"}
 	r := found()
 	r.Findings = []history.Finding{{
 		Signature: "s", Strategy: "selective PCT", Seed: 12, Execution: 40, Elapsed: time.Second, Run: h,
 		Schedule: &schedule.Schedule{
 			Faults:    []schedule.Fault{h.Faults[0].Fault, h.Faults[1].Fault, h.Faults[2].Fault, h.Faults[3].Fault},
 			Latencies: []schedule.Latency{{At: h.Records[late].Event, For: 40 * time.Millisecond}},
+			Orders:    []schedule.Permutation{{At: pods, Repeat: 2, Order: []int{1, 0}}},
 			Skip:      []int{0, 2},
 			Origin:    schedule.Origin{Strategy: "selective PCT", Seed: 12, Size: 57, Minimal: true, Executions: 31},
 		},

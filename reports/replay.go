@@ -186,8 +186,11 @@ func (t *text) matched(p Replayed) {
 		s = yellow
 	}
 	words := fmt.Sprintf("%s, %d of %d matched", outcomeWord(p), p.Matched, p.Elements)
-	if p.Elements == 0 {
-		words = fmt.Sprintf("%s; the schedule has no elements, it is the default order", outcomeWord(p))
+	switch {
+	case p.Elements == 0 && p.Exact:
+		words = outcomeWord(p) + "; the schedule has no elements, only its trace"
+	case p.Elements == 0:
+		words = outcomeWord(p) + "; the schedule has no elements, it is the default order"
 	}
 	t.field("outcome", s, words)
 	if len(p.Unmatched) == 0 {

@@ -429,7 +429,10 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 	}
 	if f.Schedule != nil {
 		for _, l := range f.Schedule.Latencies {
-			t.text("    latency     ", dim, fmt.Sprintf("%s takes %s", l.At, l.For))
+			t.text("    latency     ", dim, latencyLine(l))
+		}
+		for _, p := range f.Schedule.Orders {
+			t.text("    order       ", dim, permutationLine(p))
 		}
 	}
 	if len(struck(h)) == 0 {
