@@ -19,7 +19,7 @@ import (
 
 const (
 	recordScenarios = "scenarios/clickhouse"
-	recordSchedules = recordScenarios + "/schedules"
+	recordSchedules = recordScenarios + "/testdata/schedules"
 )
 
 // trial is one variant of the operator in one scenario, explored up to the end of the sweeps.

@@ -36,7 +36,7 @@ func runSchedule(t *testing.T, file, reconciler string) *history.History {
 // TestPinnedSchedule checks that the schedule which tells issue 1990 still brings it about, and that in the versions with a
 // fix the same order does no harm: they meet the conflict, too.
 func TestPinnedSchedule(t *testing.T) {
-	const file = "schedules/annotation-between-get-and-update.yaml"
+	const file = "testdata/schedules/annotation-between-get-and-update.yaml"
 	broken := []string{"completed-means-replaced", "create-only-when-gone", "completed-means-another-set"}
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestPinnedSchedule(t *testing.T) {
 func TestSchedulesLoad(t *testing.T) {
 	registry := &scenarios.Registry{}
 	Register(registry)
-	files, err := filepath.Glob("schedules/*.yaml")
-	if err != nil || !slices.Contains(files, "schedules/annotation-between-get-and-update.yaml") {
+	files, err := filepath.Glob("testdata/schedules/*.yaml")
+	if err != nil || !slices.Contains(files, "testdata/schedules/annotation-between-get-and-update.yaml") {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
