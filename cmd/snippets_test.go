@@ -4,12 +4,18 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/sim"
 )
 
 // The documents show the code and the scenario of the operator in testdata/widget as they would be in the reader's own
@@ -37,9 +43,13 @@ func blocks(t *testing.T, file, language string) []string {
 func TestReadmeShowsTheExamples(t *testing.T) {
 	source := readersOwn.Replace(readText(t, "example_test.go"))
 	snippets := blocks(t, "../README.md", "go")
-	if len(snippets) != 2 {
-		t.Fatalf("the README has %d blocks of Go, want a program and a fragment", len(snippets))
+	if len(snippets) != 3 {
+		t.Fatalf("the README has %d blocks of Go, want a test, a program and a fragment", len(snippets))
 	}
+	if test := snippets[0]; !strings.Contains(readersOwn.Replace(readText(t, "gotest_test.go")), test) {
+		t.Errorf("the README's test is not the one of gotest_test.go:\n%s", test)
+	}
+	snippets = snippets[1:]
 	_, body, _ := strings.Cut(snippets[0], "func main() {\n")
 	body, last, _ := strings.Cut(body, "\tos.Exit(")
 	if body == "" || !strings.Contains(source, "func Example() {\n"+body+"\tcmd.Main(") {
@@ -55,6 +65,36 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 	}
 	if scenario := readText(t, widgetUpdate); !slices.Contains(blocks(t, "../README.md", "yaml"), scenario) {
 		t.Errorf("the README does not show %s", widgetUpdate)
+	}
+}
+
+// TestReadmeFaults loads the README's fault rules as part of the README's scenario.
+func TestReadmeFaults(t *testing.T) {
+	_, faults, found := strings.Cut(blocks(t, "../README.md", "yaml")[0], "spec:\n")
+	if !found || !strings.HasPrefix(faults, "  faults:\n") {
+		t.Fatalf("the README's first block of YAML shows no faults:\n%s", faults)
+	}
+	const scenario = "testdata/widget/simulation/faults.yaml"
+	fsys := fstest.MapFS{scenario: {Data: []byte(readText(t, widgetUpdate) + faults)}}
+	addFiles(t, fsys, "testdata/widget/config")
+	registry := &scenarios.Registry{}
+	registry.Add("widget/ours", scenarios.Reconciler{Program: func(scenarios.ProgramOptions) sim.Program { return nil }})
+	if _, err := scenarios.LoadFS(fsys, scenario, scenarios.Options{Registry: registry}); err != nil {
+		t.Error(err)
+	}
+}
+
+// addFiles adds the files of a folder to a file system.
+func addFiles(t *testing.T, fsys fstest.MapFS, folder string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			fsys[filepath.ToSlash(name)] = &fstest.MapFile{Data: []byte(readText(t, name))}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -43,14 +43,13 @@ func KindOf(name string) (string, error) {
 		return "", err
 	}
 	defer t.close()
-	doc, problems := openDocument(t, file, KindSchedule)
-	if doc != nil {
-		return KindSchedule, nil
-	}
-	if doc, other := openDocument(t, file, KindScenario); doc == nil {
-		problems = other
-	} else {
-		return KindScenario, nil
+	var problems []Diagnostic
+	for _, kind := range []string{KindSchedule, KindScenario} {
+		doc, wrong := openDocument(t, file, kind)
+		if doc != nil {
+			return kind, nil
+		}
+		problems = wrong
 	}
 	return "", newError(name, problems)
 }

@@ -265,8 +265,8 @@ func blockText(text string, indent, room int) string {
 		return text
 	case isLiteral(text):
 		indicator := "|-"
-		if strings.HasSuffix(text, "\n") {
-			indicator, text = "|", strings.TrimSuffix(text, "\n")
+		if body, ended := strings.CutSuffix(text, "\n"); ended {
+			indicator, text = "|", body
 		}
 		return indicator + margin + strings.ReplaceAll(text, "\n", margin)
 	case isFolded(text) && (utf8.RuneCountInString(quoted) > room || strings.Contains(quoted, `\`)):
