@@ -301,6 +301,9 @@ func (e *engine) intrude(actor string, r *apiserver.Request) *apiserver.Response
 	e.clock += tick
 	event := requestEvent(r)
 	event.Actor = actor
+	if r.UserAgent == "" {
+		r.UserAgent = actor
+	}
 	v := e.announce(&intruder{event: event, thread: e.intruderThread(actor), request: r}, r)
 	e.serve(v)
 	e.close(v, answer{response: v.response}, nil)

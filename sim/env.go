@@ -33,6 +33,9 @@ func (env *Env) Config() *Config { return env.process.engine.config }
 // Do makes a request to the API server, again and again as client-go does. The error is the context's, if that ended
 // before the answer came, or that of a connection which broke; what the server answers is in the response.
 func (env *Env) Do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error) {
+	if r.UserAgent == "" {
+		r.UserAgent = env.process.name // that of a real program is the name of its binary, unless it says otherwise
+	}
 	o := &op{flight: flight{call: r, ctx: ctx}, event: requestEvent(r)}
 	if err := env.process.park(ctx, o); err != nil {
 		return nil, err

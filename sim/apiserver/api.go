@@ -40,6 +40,15 @@ type Request struct {
 	// Create, Update, Patch.
 	DryRun       bool
 	FieldManager string
+	// UserAgent is who sends the request: a write that names no field manager is made under the part before the first slash.
+	UserAgent string
+	// Force lets an apply take fields from other managers. Only for an apply.
+	Force *bool
+	// FieldValidation says what becomes of the fields of a patched object that its kind does not have: metav1's Warn or
+	// Strict. With Ignore, or empty, they are dropped without a word. The object of a Create or Update has lost them already.
+	FieldValidation string
+	// CreateForbidden is what an Update or Patch is answered with that would create the object; nil if it may.
+	CreateForbidden *apierrors.StatusError
 	// Delete and DeleteCollection.
 	Delete metav1.DeleteOptions
 	// Get, List and DeleteCollection.
@@ -51,6 +60,8 @@ type Request struct {
 	Continue             string
 
 	warnings []string // for the response
+	applied  *claim   // what an apply to the scale subresource says about the object itself
+	alias    *Kind    // the kind that was asked for, where it is an alias; Kind is then the one behind it
 }
 
 // Key returns the namespace and name the request is about.

@@ -1,11 +1,8 @@
 package apiserver
 
 import (
-	"fmt"
 	"reflect"
 	"strconv"
-
-	"github.com/cespare/xxhash/v2"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -30,6 +27,36 @@ const (
 	namespaceOrder
 	leaseOrder
 	nodeOrder
+	// Owners come after what they own.
+	serviceAccountOrder
+	endpointsOrder
+	endpointSliceOrder
+	volumeOrder
+	replicationControllerOrder
+	limitRangeOrder
+	quotaOrder
+	podTemplateOrder
+	replicaSetOrder
+	daemonSetOrder
+	deploymentOrder
+	jobOrder
+	cronJobOrder
+	budgetOrder
+	ingressOrder
+	networkPolicyOrder
+	ingressClassOrder
+	roleOrder
+	roleBindingOrder
+	clusterRoleOrder
+	clusterRoleBindingOrder
+	autoscalerOrder
+	storageClassOrder
+	priorityClassOrder
+	mutatingOrder
+	validatingOrder
+	definitionOrder
+	newEventOrder
+	oldAutoscalerOrder
 	builtinCount
 )
 
@@ -38,7 +65,7 @@ type rules[T any] struct {
 	defaults                 func(obj *T, version string)
 	prepare                  func(obj *T)
 	prepareUpdate            func(obj, old *T)
-	prepareStatus            func(obj, old *T)
+	prepareStatus            func(obj, old *T, now metav1.Time)
 	validate, validateStatus func(obj, old *T, version string) field.ErrorList
 }
 
@@ -46,8 +73,24 @@ type rules[T any] struct {
 // pkg/registry/<group>/<kind>/strategy.go and storage/storage.go of k8s.io/kubernetes v1.36.
 func builtins(version Version) []*Kind {
 	rows := make([]*Kind, builtinCount)
+	addCore(rows, version)
+	addMoreCore(rows, version)
+	addWorkloads(rows, version)
+	addNetworking(rows, version)
+	addAccess(rows, version)
+	addScaling(rows, version)
+	addCluster(rows, version)
+	addAliases(rows, version)
+	return rows
+}
+
+// addCore adds what StatefulSets and the operators around them need.
+func addCore(rows []*Kind, version Version) {
 	rows[statefulSetOrder] = row(version, "apps/v1", "StatefulSet", "statefulsets", Kind{
 		ShortNames: []string{"sts"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
+		Scale: scale(func(s *appsv1.StatefulSet) (**int32, int32, string) {
+			return &s.Spec.Replicas, s.Status.Replicas, selectorText(s.Spec.Selector)
+		}),
 	}, rules[appsv1.StatefulSet]{
 		defaults: builtin.DefaultStatefulSet,
 		validate: builtin.ValidateStatefulSet, validateStatus: builtin.ValidateStatefulSetStatus,
@@ -63,6 +106,7 @@ func builtins(version Version) []*Kind {
 		ShortNames: []string{"pvc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
 	}, rules[corev1.PersistentVolumeClaim]{
 		defaults: builtin.DefaultPersistentVolumeClaim, prepare: builtin.PreparePersistentVolumeClaim,
+		prepareUpdate: builtin.PreparePersistentVolumeClaimUpdate,
 		validate: builtin.ValidatePersistentVolumeClaim, validateStatus: builtin.ValidatePersistentVolumeClaimStatus,
 	})
 	rows[controllerRevisionOrder] = row(version, "apps/v1", "ControllerRevision", "controllerrevisions", Kind{
@@ -78,8 +122,8 @@ func builtins(version Version) []*Kind {
 		ShortNames: []string{"svc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, CreateOnUpdate: true,
 		ReturnsDeleted: true, Fields: serviceFields, storagePath: "services/specs",
 	}, rules[corev1.Service]{
-		defaults: builtin.DefaultService, prepare: allocateAddress, prepareUpdate: builtin.KeepAllocations,
-		validate: builtin.ValidateService,
+		defaults: builtin.DefaultService, prepare: builtin.PrepareService, prepareUpdate: builtin.PrepareServiceUpdate,
+		validate: builtin.ValidateService, validateStatus: builtin.ValidateServiceStatus,
 	})
 	rows[eventOrder] = row(version, "v1", "Event", "events", Kind{
 		ShortNames: []string{"ev"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, Volatile: true,
@@ -97,8 +141,8 @@ func builtins(version Version) []*Kind {
 	}, rules[coordinationv1.Lease]{validate: builtin.ValidateLease})
 	rows[nodeOrder] = row(version, "v1", "Node", "nodes", Kind{
 		ShortNames: []string{"no"}, HasStatus: true, UnconditionalUpdate: true, Fields: nodeFields, storagePath: "minions",
+		CreateKeepsStatus: true,
 	}, rules[corev1.Node]{defaults: builtin.DefaultNode, validate: builtin.ValidateNode})
-	return rows
 }
 
 // row completes the row of a built-in whose Go type is T.
@@ -114,7 +158,9 @@ func row[T any](version Version, apiVersion, kind, resource string, k Kind, r ru
 		k.PrepareCreate = func(obj Object) { r.prepare(as[T](obj)) }
 	}
 	k.PrepareUpdate = onPair(r.prepareUpdate)
-	k.PrepareStatus = onPair(r.prepareStatus)
+	if r.prepareStatus != nil {
+		k.PrepareStatus = func(obj, old Object, now metav1.Time) { r.prepareStatus(as[T](obj), as[T](old), now) }
+	}
 	k.Validate = onVersion(r.validate)
 	k.ValidateStatus = onVersion(r.validateStatus)
 	return &k
@@ -137,22 +183,13 @@ func onVersion[T any](f func(obj, old *T, version string) field.ErrorList) func(
 	if f == nil {
 		return nil
 	}
-	return func(obj, old Object, v Version) field.ErrorList { return f(as[T](obj), as[T](old), string(v)) }
+	return func(obj, old Object, v Version) field.ErrorList {
+		return builtin.Declared(f(as[T](obj), as[T](old), string(v)), string(v))
+	}
 }
 
 func podGrace(obj Object, options *metav1.DeleteOptions) (seconds int64, graceful bool) {
 	return builtin.PodGracePeriod(obj.(*corev1.Pod), options)
-}
-
-// allocateAddress gives a new Service an address of 10.96.0.0/12, the usual range. As a UID does, it follows from what the
-// Service is called; that two Services share one is possible but unlikely, and nothing here routes by it.
-func allocateAddress(service *corev1.Service) {
-	address := ""
-	if builtin.NeedsClusterIP(service) {
-		n := xxhash.Sum64String(service.Namespace + "/" + service.Name)
-		address = fmt.Sprintf("10.%d.%d.%d", 96+n>>16&15, n>>8&255, 1+n&255%254)
-	}
-	builtin.AllocateService(service, address)
 }
 
 // fieldOf makes a field selector's value of a field of T.

@@ -19,7 +19,7 @@ func CompareBodies(a, b *Request) int {
 
 // bodyText returns all that a request sends besides a patch, as JSON.
 func bodyText(r *Request) []byte {
-	text, err := json.Marshal([]any{r.Object, r.Delete, r.DryRun, r.FieldManager, r.ResourceVersion, r.Limit, r.Continue})
+	text, err := json.Marshal([]any{r.Object, r.Delete, r.DryRun, r.FieldManager, r.Force, r.ResourceVersion, r.Limit, r.Continue})
 	if err != nil {
 		return nil // what cannot be written as JSON cannot be sent
 	}

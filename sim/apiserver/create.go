@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
@@ -37,7 +38,7 @@ func (s *Server) create(req *Request) *Response {
 
 // body takes the object of a request: in stored form, in the request's namespace, with its defaults.
 func (s *Server) body(req *Request) (Object, *statusError) {
-	k := req.Kind
+	k := req.view()
 	if req.Object == nil {
 		return nil, badRequest("the request for %s has no object", k)
 	}
@@ -53,7 +54,7 @@ func (s *Server) body(req *Request) (Object, *statusError) {
 	}
 	k.receive(obj, k.dropped(req.Subresource))
 	req.dropRepeatedOwners(obj, "")
-	return obj, nil
+	return req.stored(obj)
 }
 
 // dropRepeatedOwners drops owner references that the object has twice, with a warning; pkg/endpoints/handlers/rest.go
@@ -119,10 +120,17 @@ func (s *Server) admitNamespace(k *Kind, obj Object) *statusError {
 
 // createNew creates an object that has its defaults and its place.
 func (s *Server) createNew(req *Request, obj Object) *Response {
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetSelfLink("")
+	return s.createClaimed(req, obj, s.claimNew(req, obj))
+}
+
+// createClaimed creates an object of whose fields it is known who owns them.
+func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
-	s.initialize(k, obj)
 	if obj.GetName() != "" || obj.GetGenerateName() == "" {
-		return s.createNamed(req, obj)
+		return s.createNamed(req, obj, c)
 	}
 	role := nameRole(k, obj)
 	first := s.names.count(role)
@@ -135,7 +143,7 @@ func (s *Server) createNew(req *Request, obj Object) *Response {
 		if taken {
 			return failed(apierrors.NewGenerateNameConflict(k.GroupResource(), obj.GetName(), 1))
 		}
-		response := s.createNamed(req, obj)
+		response := s.createNamed(req, obj, c)
 		if response.Committed != 0 {
 			s.names.set(role, n+1)
 		}
@@ -144,16 +152,13 @@ func (s *Server) createNew(req *Request, obj Object) *Response {
 }
 
 // initialize sets what a client may not decide about a new object.
-func (s *Server) initialize(k *Kind, obj Object) {
-	obj.SetUID("")
-	obj.SetDeletionTimestamp(nil)
-	obj.SetDeletionGracePeriodSeconds(nil)
-	obj.SetSelfLink("")
+func (s *Server) initialize(k *Kind, obj Object, uid types.UID) {
+	obj.SetUID(uid)
 	obj.SetCreationTimestamp(s.timestamp())
 	if k.Generation != GenerationNone {
 		obj.SetGeneration(1)
 	}
-	if k.HasStatus {
+	if k.HasStatus && !k.CreateKeepsStatus {
 		k.clearStatus(obj)
 	}
 	if k.PrepareCreate != nil {
@@ -162,9 +167,17 @@ func (s *Server) initialize(k *Kind, obj Object) {
 }
 
 // createNamed validates and commits a new object that has its final name.
-func (s *Server) createNamed(req *Request, obj Object) *Response {
+func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
-	if errs := s.validateNew(k, obj); len(errs) > 0 {
+	key := uidKey(k, obj.GetNamespace(), obj.GetName())
+	n := s.uids.count(key)
+	s.initialize(k, obj, uidFor(key, n))
+	if k.admit != nil {
+		if err := k.admit(s, obj); err != nil {
+			return failed(err)
+		}
+	}
+	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
 	}
 	if revision, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err == nil && revision != 0 && !req.DryRun {
@@ -177,14 +190,14 @@ func (s *Server) createNamed(req *Request, obj Object) *Response {
 		}
 		return failed(err)
 	}
-	key := uidKey(k, obj.GetNamespace(), obj.GetName())
-	n := s.uids.count(key)
-	obj.SetUID(uidFor(key, n))
+	if c.tracked() {
+		putManagedFields(k, obj, c.entries)
+	}
 	if req.DryRun {
 		return &Response{Code: http.StatusCreated, Object: obj}
 	}
 	s.uids.set(key, n+1)
-	response := s.committed(obj, nil, s.commit(k, obj, nil))
+	response := s.committed(obj, nil, s.commitClaim(k, obj, nil, c))
 	response.Code = http.StatusCreated
 	return response
 }

@@ -26,14 +26,22 @@
 // UIDs and the suffixes of generated names are derived from what the object is rather than drawn at random, see names.go:
 // two runs that create the same objects in a different order still give them the same UIDs.
 //
+// # Ownership
+//
+// Server-side apply is that of the upstream library, k8s.io/apimachinery/pkg/util/managedfields, and so is what managedFields
+// say. They are worked out late: a write costs nothing for them until somebody applies to the kind. Then an object's ownership
+// follows from its own history, as exactly as if it had been kept all along, and is kept from there on. Until then readers see
+// no managedFields; [Server.TrackManagedFields] and [Server.WithManagedFields] are for those who need them. Objects that were
+// loaded have the managedFields they were written with, and without any are what a real server calls before-first-apply.
+//
 // # Limitations
 //
-// What a request touches that is not modelled is remembered and told by [Server.Gaps]. Not modelled are: server-side apply
-// and managedFields (dropped from what is stored), admission webhooks, plugins other than NamespaceLifecycle and, for Pods,
-// DefaultTolerationSeconds and Priority, RBAC, the eviction subresource and PodDisruptionBudgets, quotas, the finalizer that
-// protects PersistentVolumeClaims in use, node ports, the scale subresource of custom resources, conversion between
-// versions, validation rules in CEL, the finalize subresource of namespaces, and expiry of Events. Fields of a built-in that
-// this version of k8s.io/api does not know are dropped. Reads are linearizable: there is one server, and no watch cache.
+// What a request touches that is not modelled is remembered and told by [Server.Gaps]. Not modelled are: admission webhooks,
+// plugins other than NamespaceLifecycle and, for Pods, DefaultTolerationSeconds and Priority, RBAC, the eviction subresource
+// and PodDisruptionBudgets, quotas, the finalizer that protects PersistentVolumeClaims in use, node ports, the scale
+// subresource of custom resources, conversion between versions, validation rules in CEL, the finalize subresource of
+// namespaces, and expiry of Events. Fields of a built-in that this version of k8s.io/api does not know are dropped. Reads are
+// linearizable: there is one server, and no watch cache.
 //
-// A Server is used by one goroutine at a time. It has no locks, starts no goroutine, and reads no clock but its own.
+// A Server is used by one goroutine at a time. It has no locks, starts no goroutine, and knows no time but its clock's.
 package apiserver

@@ -1,9 +1,13 @@
-package apiserver
+package apiserver_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,56 +16,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
-	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/handler"
 )
 
-// outOfScope names the recorded cases that are not played, each with its reason. A case of the list that would pass makes
-// the test fail, so that the list only holds what is really missing.
-var outOfScope = map[string]string{
-	"apply-conflict-sts-two-managers": noApply,
-	"apply-conflict-with-updater":     noApply,
-	"apply-create":                    noApply,
-	"apply-create-with-uid":           noApply,
-	"apply-drops-field":               noApply,
-	"apply-force":                     noApply,
-	"apply-managed-fields-set":        noApply,
-	"apply-no-field-manager":          noApply,
-	"apply-no-op":                     noApply,
-	"apply-stale-rv":                  noApply,
-
-	"create-bad-json":           "the text of a request is decoded by the HTTP way in",
-	"create-unknown-field-warn": "Warning headers need the text of the request, which only the HTTP way in has",
-	"request-too-large":         "request sizes belong to the HTTP way in",
-	"unsupported-media-type":    "media types belong to the HTTP way in",
-	"watch-bad-rv":              "the parameters of a watch are parsed by the HTTP way in",
-	"unknown-resource":          "paths are routed by the HTTP way in",
-	"watch-list-stream":         "bookmarks belong to the HTTP way in",
-	"watch-too-old-etcd":        "a server without a watch cache",
-
-	"forbidden-update-status":   "RBAC is not modelled",
+// notPassing names the recorded cases that do not pass, each with its reason. A case of the list that passes makes the test
+// fail, so that the list only holds what is really missing.
+var notPassing = map[string]string{
 	"update-cr-validation-rule": "validation rules in CEL are not modelled",
-}
-
-const noApply = "server-side apply is not modelled"
-
-// compacted names the cases in which history was compacted before the request.
-var compacted = map[string]bool{
-	"list-continue-expired": true, "list-exact-compacted": true, "list-exact-compacted-etcd": true, "watch-too-old": true,
-	"watch-too-old-etcd": true,
 }
 
 type goldenCase struct {
@@ -78,53 +47,63 @@ type goldenStep struct {
 }
 
 type goldenRequest struct {
-	Verb, Path, ContentType, User string
-	Body                          json.RawMessage
-	RawBody                       string
+	Verb, Path, ContentType, Accept, User string
+
+	Body    json.RawMessage
+	RawBody string
 }
 
 type goldenResponse struct {
 	Code    int
 	Headers map[string]string
 	Body    any
+	Raw     string
 	Events  []any
 }
 
-// TestGolden plays what was recorded from real API servers.
+// TestGolden plays what was recorded from real API servers through the HTTP handler. SIM_GOLDENS names a folder with other
+// recordings: it holds api-1.36/ and api-1.37/.
 func TestGolden(t *testing.T) {
-	for _, version := range []Version{V136, V137} {
+	folder := os.Getenv("SIM_GOLDENS")
+	if folder == "" {
+		folder = "testdata"
+	}
+	for _, version := range []apiserver.Version{apiserver.V136, apiserver.V137} {
 		t.Run(string(version), func(t *testing.T) {
-			files, err := filepath.Glob("testdata/api-" + string(version) + "/*.json")
+			files, err := filepath.Glob(filepath.Join(folder, "api-"+string(version), "*.json"))
 			if err != nil || len(files) == 0 {
-				t.Fatalf("no recordings: %v", err)
+				t.Fatalf("no recordings in %s: %v", folder, err)
 			}
 			for _, file := range files {
 				name := strings.TrimSuffix(filepath.Base(file), ".json")
-				t.Run(name, func(t *testing.T) {
-					err := playFile(file, version)
-					reason := outOfScope[name]
-					switch {
-					case reason == "" && err != nil:
-						t.Error(err)
-					case reason != "" && err == nil:
-						t.Errorf("passes, though outOfScope says that %s: take it from the list", reason)
-					}
-				})
+				t.Run(name, func(t *testing.T) { testGolden(t, file, version, notPassing[name]) })
 			}
 		})
 	}
 }
 
-// TestOutOfScope checks that every case of the list was recorded.
-func TestOutOfScope(t *testing.T) {
-	for name := range outOfScope {
+// testGolden plays one case. It does so in a bubble of its own: what a server waits for takes no time there.
+func testGolden(t *testing.T, file string, version apiserver.Version, reason string) {
+	var err error
+	synctest.Test(t, func(t *testing.T) { err = playFile(t.Context(), file, version) })
+	switch {
+	case reason == "" && err != nil:
+		t.Error(err)
+	case reason != "" && err == nil:
+		t.Errorf("passes, though it is said not to because of this: %s; take it from the list", reason)
+	}
+}
+
+// TestNotPassing checks that every case of the list was recorded.
+func TestNotPassing(t *testing.T) {
+	for name := range notPassing {
 		if _, err := os.Stat("testdata/api-1.36/" + name + ".json"); err != nil {
-			t.Errorf("outOfScope names a case that was not recorded: %v", err)
+			t.Errorf("the list of cases that do not pass names one that was not recorded: %v", err)
 		}
 	}
 }
 
-func playFile(file string, version Version) error {
+func playFile(ctx context.Context, file string, version apiserver.Version) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -133,17 +112,29 @@ func playFile(file string, version Version) error {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return err
 	}
-	p := &player{server: NewServer(goldenKinds(version), fixedClock), bound: map[string]string{}}
-	if err := p.server.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "g-" + c.Name}}); err != nil {
-		return err
+	p := newPlayer(ctx, version)
+	var loadErr error
+	p.backend.Use(func(s *apiserver.Server) {
+		loadErr = s.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "g-" + c.Name}})
+	})
+	if loadErr != nil {
+		return loadErr
+	}
+	if strings.HasSuffix(c.Name, "-etcd") {
+		p.backend.Use((*apiserver.Server).WithoutWatchCache)
+	}
+	if bytes.Contains(data, []byte("managedFields")) { // this case is about them: it reads them
+		p.backend.Use((*apiserver.Server).TrackManagedFields)
 	}
 	for i, step := range c.Setup {
 		if err := p.play(step.Request, step.Answer); err != nil {
 			return fmt.Errorf("setup %d: %w", i, err)
 		}
 	}
-	if compacted[c.Name] {
-		p.server.Compact(p.server.Revision())
+	if c.Answer.expired() {
+		if err := p.compact(); err != nil {
+			return err
+		}
 	}
 	if err := p.play(c.Request, c.Answer); err != nil {
 		return err
@@ -153,15 +144,57 @@ func playFile(file string, version Version) error {
 			return fmt.Errorf("after %d: %w", i, err)
 		}
 	}
-	return p.checkRanks()
+	return errors.Join(p.checkRanks(), p.checkUIDs())
 }
 
-func fixedClock() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
+// compact does what the recorder waited for without saying so: life goes on elsewhere, and history is compacted.
+func (p *player) compact() (err error) {
+	p.backend.Use(func(s *apiserver.Server) {
+		err = s.Load(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Namespace: metav1.NamespaceSystem}})
+		s.Compact(s.Revision())
+	})
+	return err
+}
+
+// expired reports whether history was gone when the request was recorded.
+func (r goldenResponse) expired() bool {
+	if len(r.Events) == 1 {
+		event, _ := r.Events[0].(map[string]any)
+		status, _ := event["object"].(map[string]any)
+		return status["reason"] == string(metav1.StatusReasonExpired)
+	}
+	return r.Code == http.StatusGone
+}
 
 // player plays one case. It binds each placeholder to the value it first meets in its place.
 type player struct {
-	server *Server
-	bound  map[string]string
+	ctx     context.Context
+	backend *handler.Local
+	client  http.Client
+	bound   map[string]string
+}
+
+func newPlayer(ctx context.Context, version apiserver.Version) *player {
+	backend := handler.NewLocal(apiserver.NewServer(apiserver.GoldenKinds(version), time.Now))
+	h := handler.New(backend)
+	h.Authorizer = handler.AuthorizerFunc(recordedRoles)
+	return &player{ctx: ctx, backend: backend, client: http.Client{Transport: h}, bound: map[string]string{}}
+}
+
+// recordedRoles are the rights of the recordings' users: but for the administrator nobody has a role of their own. The roles
+// that every cluster gives to all are system:discovery and system:public-info-viewer.
+func recordedRoles(a handler.Attributes) (allowed bool, reason string) {
+	public := []string{"/healthz", "/livez", "/readyz", "/version"}
+	switch {
+	case a.User.Name == handler.Admin.Name:
+		return true, ""
+	case a.Resource != "" || a.Verb != "get":
+		return false, ""
+	case a.User.Name == "system:anonymous":
+		return slices.Contains(public, a.Path), ""
+	default:
+		return slices.Contains(public, a.Path) || strings.HasPrefix(a.Path, "/api"), ""
+	}
 }
 
 var placeholder = regexp.MustCompile(`\$(UID\d+|RV\d+|TIME|RVNOW|CONTINUE|N)`)
@@ -170,185 +203,121 @@ var placeholder = regexp.MustCompile(`\$(UID\d+|RV\d+|TIME|RVNOW|CONTINUE|N)`)
 func (p *player) fill(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
 		if name == "$TIME" {
-			return "2030-01-01T00:00:00Z"
+			return time.Now().UTC().Format(time.RFC3339)
 		}
 		return p.bound[name]
 	})
 }
 
+var elided = regexp.MustCompile(`^"data\.k of (\d+) bytes, body elided"$`)
+
+// body returns the body that was sent.
+func (p *player) body(request goldenRequest) (string, error) {
+	if size := elided.FindSubmatch(request.Body); size != nil {
+		n, err := strconv.Atoi(string(size[1]))
+		if err != nil {
+			return "", err
+		}
+		return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"big"},"data":{"k":"` + strings.Repeat("x", n) + `"}}`, nil
+	}
+	return p.fill(string(request.Body) + request.RawBody), nil
+}
+
+// send sends a request. Its answer may be read for a while.
+func (p *player) send(ctx context.Context, request goldenRequest) (*http.Response, error) {
+	body, err := p.body(request)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, request.Verb, "http://server.invalid"+p.fill(request.Path), strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	set := func(name, value string) {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	set("Content-Type", request.ContentType)
+	if body != "" && request.ContentType == "" {
+		set("Content-Type", "application/json")
+	}
+	set("Accept", request.Accept)
+	if request.User == "anonymous" {
+		request.User = "system:anonymous"
+	}
+	set("Impersonate-User", request.User)
+	return p.client.Do(r)
+}
+
+// patience is how long the events of a watch are listened to.
+const patience = 10 * time.Second
+
 func (p *player) play(request goldenRequest, want goldenResponse) error {
-	if request.User != "" || request.RawBody != "" {
-		return fmt.Errorf("%s %s: neither users nor texts that are no JSON can be played", request.Verb, request.Path)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	at := request.Verb + " " + request.Path
+	response, err := p.send(ctx, request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
 	}
-	location, err := url.Parse(p.fill(request.Path))
+	defer response.Body.Close()
+	location, err := url.Parse(request.Path)
 	if err != nil {
 		return err
 	}
-	req, err := p.request(request, location)
+	watches := location.Query().Get("watch") != "" && response.StatusCode == http.StatusOK
+	if watches && want.Code == http.StatusOK {
+		events, err := readEvents(response.Body)
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+		return p.match(at+": events", append([]any{}, want.Events...), events)
+	}
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", at, err)
 	}
-	switch watches := location.Query().Get("watch") != ""; {
-	case watches && want.Code != 200:
-		return fmt.Errorf("%s: a watch cannot fail here", request.Path)
-	case watches:
-		return p.match(fmt.Sprintf("%s: events", request.Path), any(want.Events), p.watch(req))
+	if response.StatusCode != want.Code {
+		return fmt.Errorf("%s: code %d, want %d; body %s", at, response.StatusCode, want.Code, body)
 	}
-	response := p.server.Do(req)
-	if warning := want.Headers["Warning"]; warning != "" && len(response.Warnings) == 0 {
-		return fmt.Errorf("%s %s: no warning, want %s", request.Verb, request.Path, warning)
+	for name, value := range want.Headers {
+		if err := p.match(at+": header "+name, value, response.Header.Get(name)); err != nil {
+			return err
+		}
 	}
-	code, body := render(req, response)
-	if code != want.Code {
-		return fmt.Errorf("%s %s: code %d, want %d; body %v", request.Verb, request.Path, code, want.Code, body)
-	}
-	return p.match(request.Verb+" "+request.Path, want.Body, body)
+	return p.matchBody(at, want, body)
 }
 
-// request decodes a recorded request.
-func (p *player) request(recorded goldenRequest, location *url.URL) (*Request, error) {
-	parts := strings.Split(strings.TrimPrefix(location.Path, "/"), "/")
-	gv := schema.GroupVersion{Version: parts[1]}
-	rest := parts[2:]
-	if parts[0] == "apis" {
-		gv, rest = schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
-	}
-	req := &Request{}
-	if len(rest) > 2 && rest[0] == "namespaces" {
-		req.Namespace, rest = rest[1], rest[2:]
-	}
-	if req.Kind = p.server.Kinds().ByGVR(gv.WithResource(rest[0])); req.Kind == nil {
-		return nil, fmt.Errorf("%s: no such kind", location.Path)
-	}
-	if len(rest) > 1 {
-		req.Name = rest[1]
-	}
-	if len(rest) > 2 {
-		req.Subresource = rest[2]
-	}
-	query := location.Query()
-	req.DryRun = query.Get("dryRun") == "All"
-	req.ResourceVersion, req.Continue = query.Get("resourceVersion"), query.Get("continue")
-	req.ResourceVersionMatch = metav1.ResourceVersionMatch(query.Get("resourceVersionMatch"))
-	req.Limit, _ = strconv.ParseInt(query.Get("limit"), 10, 64)
-	req.LabelSelector, _ = labels.Parse(query.Get("labelSelector"))
-	req.FieldSelector, _ = fields.ParseSelector(query.Get("fieldSelector"))
-	return req, p.decodeBody(req, recorded)
-}
-
-func (p *player) decodeBody(req *Request, recorded goldenRequest) (err error) {
-	body := []byte(p.fill(string(recorded.Body)))
-	switch recorded.Verb {
-	case "GET":
-		req.Verb = schedule.Get
-		if req.Name == "" {
-			req.Verb = schedule.List
-		}
-	case "POST", "PUT":
-		req.Verb = schedule.Create
-		if recorded.Verb == "PUT" {
-			req.Verb = schedule.Update
-		}
-		switch req.Subresource {
-		case "binding":
-			req.Object = &corev1.Binding{}
-			return json.Unmarshal(body, req.Object)
-		case "scale":
-			req.Object = &autoscalingv1.Scale{}
-			return json.Unmarshal(body, req.Object)
-		}
-		req.Object, err = req.Kind.Decode(body)
-	case "PATCH":
-		req.Verb, req.PatchType, req.PatchData = schedule.Patch, types.PatchType(recorded.ContentType), body
-	case "DELETE":
-		req.Verb = schedule.Delete
-		if req.Name == "" {
-			req.Verb = schedule.DeleteCollection
-		}
-		if len(body) > 0 {
-			err = json.Unmarshal(body, &req.Delete)
-		}
-	}
-	return err
-}
-
-// render returns the code and the body a real server would send for a response.
-func render(req *Request, response *Response) (int, any) {
-	var body any
+// matchBody compares a body that is no stream.
+func (p *player) matchBody(at string, want goldenResponse, body []byte) error {
 	switch {
-	case response.Err != nil:
-		body = statusBody(response.Err.ErrStatus)
-	case response.Items != nil:
-		items := make([]any, len(response.Items))
-		for i, obj := range response.Items {
-			item := generic(obj).(map[string]any)
-			if !req.Kind.Custom() {
-				delete(item, "apiVersion")
-				delete(item, "kind")
-			}
-			items[i] = item
-		}
-		meta := metav1.ListMeta{
-			ResourceVersion: strconv.FormatInt(response.Revision, 10),
-			Continue:        response.Continue, RemainingItemCount: response.Remaining,
-		}
-		apiVersion, kind := req.Kind.ToAPIVersionAndKind()
-		body = map[string]any{"apiVersion": apiVersion, "kind": kind + "List", "metadata": generic(meta), "items": items}
-	case req.Subresource == "binding":
-		body = statusBody(metav1.Status{Status: metav1.StatusSuccess, Code: 201})
-	case response.Object == nil:
-		body = statusBody(metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
-			Name: req.Name, Group: req.Kind.Group, Kind: req.Kind.Resource, UID: response.Before.GetUID(),
-		}})
-	default:
-		body = generic(response.Object)
+	case want.Raw != "":
+		return p.match(at, strings.TrimSpace(want.Raw), strings.TrimSpace(string(body)))
+	case want.Body == nil:
+		return nil
 	}
-	return response.Code, body
+	var have any
+	if err := json.Unmarshal(body, &have); err != nil {
+		return fmt.Errorf("%s: %w: %s", at, err, body)
+	}
+	return p.match(at, want.Body, have)
 }
 
-func statusBody(status metav1.Status) any {
-	status.APIVersion, status.Kind = "v1", "Status"
-	return generic(status)
-}
-
-// generic returns the JSON form of a value.
-func generic(value any) any {
-	data, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	var decoded any
-	if err := json.Unmarshal(data, &decoded); err != nil {
-		panic(err)
-	}
-	return decoded
-}
-
-// watch returns the events a watch would send by now.
-func (p *player) watch(req *Request) any {
+// readEvents returns the events of a watch until it ends or nothing comes any more.
+func readEvents(body io.Reader) ([]any, error) {
 	events := []any{}
-	send := func(kind string, object any) { events = append(events, map[string]any{"type": kind, "object": object}) }
-	if req.ResourceVersion == "" || req.ResourceVersion == "0" {
-		for _, obj := range p.server.Do(req).Items {
-			send("ADDED", generic(obj))
+	decoder := json.NewDecoder(body)
+	for {
+		var event any
+		switch err := decoder.Decode(&event); {
+		case errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded):
+			return events, nil
+		case err != nil:
+			return nil, err
 		}
-		return events
+		events = append(events, event)
 	}
-	revision, _ := strconv.ParseInt(req.ResourceVersion, 10, 64)
-	log, err := p.server.Since(req.Kind, revision)
-	if err != nil {
-		expired, ok := errors.AsType[*apierrors.StatusError](err)
-		if !ok {
-			panic(err)
-		}
-		send("ERROR", statusBody(expired.ErrStatus))
-	}
-	for _, event := range log {
-		if shown, ok := req.Kind.Transition(event, req.Namespace, req.LabelSelector, req.FieldSelector); ok {
-			send(shown.Type.String(), generic(shown.Object))
-		}
-	}
-	return events
 }
 
 // match compares what was recorded with what came, and binds placeholders.
@@ -359,17 +328,7 @@ func (p *player) match(at string, want, have any) error {
 		if !ok {
 			return fmt.Errorf("%s: %v, want %v", at, have, want)
 		}
-		for _, name := range keys(want, have) {
-			a, wanted := want[name]
-			b, given := have[name]
-			if wanted != given {
-				return fmt.Errorf("%s.%s: have %v, want %v", at, name, b, a)
-			}
-			if err := p.match(at+"."+name, a, b); err != nil {
-				return err
-			}
-		}
-		return nil
+		return p.matchMaps(at, want, have)
 	case []any:
 		have, ok := have.([]any)
 		if !ok || len(have) != len(want) {
@@ -395,15 +354,29 @@ func (p *player) match(at string, want, have any) error {
 	}
 }
 
-func keys(maps ...map[string]any) []string {
+func (p *player) matchMaps(at string, want, have map[string]any) error {
 	var names []string
-	for _, m := range maps {
-		for name := range m {
-			names = append(names, name)
-		}
+	for name := range want {
+		names = append(names, name)
+	}
+	for name := range have {
+		names = append(names, name)
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	for _, name := range slices.Compact(names) {
+		a, wanted := want[name]
+		b, given := have[name]
+		if !wanted && name == "managedFields" {
+			continue // left out of what was recorded, but where a case is about them
+		}
+		if wanted != given {
+			return fmt.Errorf("%s.%s: have %v, want %v", at, name, b, a)
+		}
+		if err := p.match(at+"."+name, a, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // matchText matches a text that may hold placeholders. The diffs that some refusals end with are left out: a real server
@@ -411,14 +384,14 @@ func keys(maps ...map[string]any) []string {
 func (p *player) matchText(want, have string) bool {
 	want, _, _ = strings.Cut(want, "\n@@ ")
 	have, _, _ = strings.Cut(have, "\n@@ ")
-	var pattern strings.Builder
+	var pattern bytes.Buffer
 	var names []string
 	last := 0
 	for _, at := range placeholder.FindAllStringIndex(want, -1) {
 		name := want[at[0]:at[1]]
 		pattern.WriteString(regexp.QuoteMeta(want[last:at[0]]))
 		last = at[1]
-		if value, ok := p.bound[name]; ok && !strings.HasPrefix(name, "$CONTINUE") {
+		if value, ok := p.bound[name]; ok && name != "$CONTINUE" {
 			pattern.WriteString(regexp.QuoteMeta(value))
 			continue
 		}
@@ -454,31 +427,17 @@ func (p *player) checkRanks() error {
 	}
 }
 
-// goldenKinds returns the kinds of the recordings. Tests share them and must not add to them.
-func goldenKinds(version Version) *Kinds {
-	if version == V136 {
-		return kinds136()
+// checkUIDs checks that different objects have different UIDs.
+func (p *player) checkUIDs() error {
+	seen := map[string]string{}
+	for name, value := range p.bound {
+		if !strings.HasPrefix(name, "$UID") {
+			continue
+		}
+		if other, ok := seen[value]; ok {
+			return fmt.Errorf("%s and %s are both %s", name, other, value)
+		}
+		seen[value] = name
 	}
-	return kinds137()
-}
-
-var (
-	kinds136 = sync.OnceValue(func() *Kinds { return loadKinds(V136) })
-	kinds137 = sync.OnceValue(func() *Kinds { return loadKinds(V137) })
-)
-
-func loadKinds(version Version) *Kinds {
-	text, err := os.ReadFile("testdata/widgets.yaml")
-	if err != nil {
-		panic(err)
-	}
-	definitions, err := crd.Load(text)
-	if err != nil {
-		panic(err)
-	}
-	kinds := NewKinds(version)
-	if _, err := kinds.AddCRD(definitions[0]); err != nil {
-		panic(err)
-	}
-	return kinds
+	return nil
 }

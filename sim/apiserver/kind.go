@@ -33,6 +33,8 @@ type Kind struct {
 	UnconditionalUpdate bool
 	// CreateOnUpdate lets an Update of a missing object create it.
 	CreateOnUpdate bool
+	// CreateKeepsStatus says that a Create stores the status of the request (Node): most kinds start with an empty one.
+	CreateKeepsStatus bool
 	// DefaultPropagation is what a delete without a policy does.
 	DefaultPropagation metav1.DeletionPropagation
 	// Graceful says how a delete may leave the object in place for a while; nil for kinds deleted at once.
@@ -41,6 +43,9 @@ type Kind struct {
 	// Default fills in defaults, in place. It is called for every decoded object, before anything else looks at it. It
 	// writes only where something changes, for a patched object shares what was not patched with the stored one.
 	Default func(obj Object)
+	// PruneUnknown drops the fields of a custom resource that its definition does not know, in place, and returns their paths.
+	// Nil where there is no definition, and for built-ins, which never have such fields.
+	PruneUnknown func(obj Object) []string
 	// Validate checks a new object (old is nil) or an update, after defaulting.
 	Validate func(obj, old Object, v Version) field.ErrorList
 	// ValidateStatus checks a write to the status subresource.
@@ -48,21 +53,36 @@ type Kind struct {
 	// ValidName checks a name on creation.
 	ValidName apivalidation.ValidateNameFunc
 	// PrepareCreate resets what a client may not set on creation beyond metadata and status, in place, and does what the
-	// default admission plugins do.
+	// default admission plugins do. The object has its final name, its UID and its creation time. It shares what is below the
+	// fields of its spec with what the client sent, which says who owns what: maps and lists are replaced, never written to.
 	PrepareCreate func(obj Object)
 	// PrepareUpdate carries over what a write to the main resource may not clear besides status, in place.
 	PrepareUpdate func(obj, old Object)
 	// PrepareStatus carries over what a write to the status subresource may not clear, in place.
-	PrepareStatus func(obj, old Object)
+	PrepareStatus func(obj, old Object, now metav1.Time)
 	// Held says that something of its own keeps an object of the kind, besides its finalizers; nil for most kinds.
 	Held func(obj Object) bool
 	// ReturnsDeleted says that a delete answers with the object that was deleted instead of a Status.
 	ReturnsDeleted bool
 	// Fields are the field selectors of the kind besides metadata.name and metadata.namespace, each with its value.
 	Fields map[string]func(Object) string
+	// UnknownField is how a selector by another field is refused, with a verb for the field's name; empty for the usual text.
+	UnknownField string
+	// Scale is how the scale subresource reads and writes the kind; nil for kinds without one.
+	Scale *Scale
+
+	// Alias is the kind whose objects this one shows in another group or version; nil for a kind with objects of its own.
+	// An alias has no store: requests, watches and lists of it are those of the kind behind it, with its objects converted.
+	Alias *Alias
+	// NotModelled lists what a real server does with the kind and this one does not, for people.
+	NotModelled []string
 
 	// Volatile marks kinds whose writes say nothing about progress: Leases and Events. A run can be quiet while they go on.
 	Volatile bool
+
+	// admit is what the default admission plugins do about a new object that depends on what else is stored: it changes the
+	// object in place, or refuses it.
+	admit func(s *Server, obj Object) *statusError
 
 	name        string     // see Name
 	order       int        // position in the kinds table
@@ -71,6 +91,24 @@ type Kind struct {
 	status      int        // index of the field Status of Type, -1 if there is none
 	gaps        []string   // the fidelity gaps that any use of the kind opens
 	tidy        []tidyStep // what makes a built-in what its reader would decode
+	fields      *fieldRules
+	applyModels func() map[string]*spec.Schema // of a custom resource that was added with its definition
+}
+
+// Scale is how the scale subresource sees a kind.
+type Scale struct {
+	// Read returns the number of replicas that is asked for, the one there is, and the selector of the pods as text.
+	Read func(obj Object) (spec, status int32, selector string)
+	// Write sets the number that is asked for, on an object of which everything but the top level may be shared.
+	Write func(obj Object, replicas int32)
+}
+
+// Alias is another way to see a kind: a group and version of its own, with a Go type of its own.
+type Alias struct {
+	Of *Kind // where the objects are
+	// To converts an object of the alias, with its defaults, to the form of the kind behind it, and From the other way.
+	// The result may share what it did not have to convert.
+	To, From func(obj Object) (Object, error)
 }
 
 // GenerationRule says which changes bump metadata.generation.
@@ -82,6 +120,9 @@ const (
 	GenerationSpec                                     // spec changes
 	GenerationSpecAndAnnotations                       // Deployment
 	GenerationCustom                                   // anything but metadata (and status, where it is a subresource)
+	GenerationContent                                  // anything but metadata, of a built-in without spec and status
+	GenerationContentAndLabels                         // EndpointSlice
+	GenerationOnce                                     // 1 from the creation on (PriorityClass)
 )
 
 // StatusReset says what a write to the status subresource leaves as stored.
@@ -93,6 +134,8 @@ const (
 	ResetSpec StatusReset = iota
 	// ResetSpecAndOwners keeps spec and ownerReferences (Pod).
 	ResetSpecAndOwners
+	// ResetSpecAndLabels keeps spec and labels (Deployment).
+	ResetSpecAndLabels
 	// ResetAllButStatus keeps everything but status (custom resources).
 	ResetAllButStatus
 )

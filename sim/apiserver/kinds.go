@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
 )
@@ -21,11 +23,15 @@ type Kinds struct {
 	version Version
 	rows    []*Kind
 	byGVK   map[schema.GroupVersionKind]*Kind
+	byName  map[string]*Kind       // by kind and by qualified name
+	byType  map[reflect.Type]*Kind // the built-ins
 }
 
 // NewKinds returns a table of the built-ins as the given version of Kubernetes treats them.
 func NewKinds(version Version) *Kinds {
-	kinds := &Kinds{version: version, byGVK: map[schema.GroupVersionKind]*Kind{}}
+	kinds := &Kinds{
+		version: version, byGVK: map[schema.GroupVersionKind]*Kind{}, byName: map[string]*Kind{}, byType: map[reflect.Type]*Kind{},
+	}
 	for _, row := range builtins(version) {
 		kinds.add(row)
 	}
@@ -35,14 +41,26 @@ func NewKinds(version Version) *Kinds {
 // add appends a row and fills in what follows from it.
 func (k *Kinds) add(row *Kind) *Kind {
 	row.order = len(k.rows)
-	row.name = row.Kind
-	if k.ByName(row.Kind) != nil {
-		row.name = row.String()
+	qualified := row.String()
+	versioned := row.Kind + "." + row.Version + "." + row.Group
+	switch {
+	case k.byName[row.Kind] == nil:
+		row.name = row.Kind
+	case k.byName[qualified] == nil:
+		row.name = qualified
+	default:
+		row.name = versioned // another version of the same kind
+	}
+	for _, name := range []string{row.Kind, qualified, versioned} {
+		if k.byName[name] == nil {
+			k.byName[name] = row
+		}
 	}
 	row.spec, row.status = -1, -1
 	if row.Type != nil {
-		row.spec, row.status = fieldIndex(row.Type, "Spec"), fieldIndex(row.Type, "Status")
-		row.tidy = tidySteps(row.Type)
+		shape := shapeOf(row.Type)
+		row.spec, row.status, row.tidy = shape.spec, shape.status, shape.tidy
+		k.byType[row.Type] = row
 	}
 	if row.Singular == "" {
 		row.Singular = strings.ToLower(row.Kind)
@@ -56,9 +74,31 @@ func (k *Kinds) add(row *Kind) *Kind {
 			row.storagePath = row.Group + "/" + row.Resource
 		}
 	}
+	row.fields = &fieldRules{kind: row, replicas: fieldpath.MakePathOrDie("spec", "replicas")}
+	if row.Alias != nil {
+		behind := row.Alias.Of.fields
+		behind.aliases = append(behind.aliases, row)
+	}
 	k.rows = append(k.rows, row)
 	k.byGVK[row.GroupVersionKind] = row
 	return row
+}
+
+// shape is what there is to know about a Go type. It does not change, and takes a while to find out.
+type shape struct {
+	spec, status int
+	tidy         []tidyStep
+}
+
+var shapes sync.Map // of reflect.Type to shape
+
+func shapeOf(t reflect.Type) shape {
+	if known, ok := shapes.Load(t); ok {
+		return known.(shape)
+	}
+	found := shape{spec: fieldIndex(t, "Spec"), status: fieldIndex(t, "Status"), tidy: tidySteps(t)}
+	shapes.Store(t, found)
+	return found
 }
 
 func fieldIndex(t reflect.Type, name string) int {
@@ -75,14 +115,9 @@ func (k *Kinds) Version() Version { return k.version }
 func (k *Kinds) All() []*Kind { return k.rows }
 
 // ByName returns the kind of that name, or nil. Where two groups share a name the first one added wins; the other is
-// found by its qualified name, "Widget.example.com".
+// found by its qualified name, "Widget.example.com", and another version of a kind by "Widget.v1.example.com".
 func (k *Kinds) ByName(name string) *Kind {
-	for _, row := range k.rows {
-		if row.Kind == name || row.String() == name {
-			return row
-		}
-	}
-	return nil
+	return k.byName[name]
 }
 
 // ByGVK returns the kind with that group, version and kind, or nil.
@@ -103,12 +138,14 @@ func (k *Kinds) ByGVR(gvr schema.GroupVersionResource) *Kind {
 func (k *Kinds) AddCRD(definition *crd.Definition) (*Kind, error) {
 	row := customRow(definition.GroupVersionKind, definition.Plural, definition.Namespaced, definition.HasStatus)
 	row.Schema = definition.Schema()
+	row.applyModels = definition.ApplyModels
 	row.Singular, row.ShortNames, row.gaps = definition.Singular, definition.ShortNames, definition.Gaps()
 	row.Default = func(obj Object) {
 		content := rawContent(obj)
 		definition.Prune(content)
 		definition.Default(content)
 	}
+	row.PruneUnknown = func(obj Object) []string { return definition.PruneUnknown(rawContent(obj)) }
 	row.Validate = func(obj, old Object, _ Version) field.ErrorList {
 		return definition.Validate(rawContent(obj), rawContent(old))
 	}
@@ -144,13 +181,7 @@ func (k *Kinds) Of(obj Object) *Kind {
 	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
 		return k.byGVK[gvk]
 	}
-	t := reflect.TypeOf(obj).Elem()
-	for _, row := range k.rows {
-		if row.Type == t {
-			return row
-		}
-	}
-	return nil
+	return k.byType[reflect.TypeOf(obj).Elem()]
 }
 
 // AddType adds a custom resource of which only a Go type is known, so that there is no schema: nothing is pruned,

@@ -28,7 +28,7 @@ func TestKinds(t *testing.T) {
 		{"resource", kinds.ByGVR(schema.GroupVersionResource{Version: "v1", Resource: "pods"}), kinds.All()[podOrder]},
 		{"kind", kinds.ByGVK(gadget), custom},
 		{"Go type", kinds.Of(&appsv1.StatefulSet{}), kinds.All()[statefulSetOrder]},
-		{"unknown", kinds.ByName("Deployment"), nil},
+		{"unknown", kinds.ByName("CSIDriver"), nil},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, tt.got, tt.want)

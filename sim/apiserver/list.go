@@ -31,7 +31,11 @@ func (s *Server) get(req *Request) *Response {
 	if e == nil {
 		return failed(notFound(req.Kind, req.Name))
 	}
-	return &Response{Code: http.StatusOK, Object: e.object, Revision: e.revision}
+	response := &Response{Code: http.StatusOK, Object: e.object, Revision: e.revision}
+	if s.table(req.Kind).applied {
+		response.Object = s.WithManagedFields(req.Kind, e.object)
+	}
+	return response
 }
 
 // readRevision parses the resourceVersion of a read; zero is any.
@@ -109,7 +113,8 @@ func (s *Server) list(req *Request) *Response {
 	}, true); len(errs) > 0 {
 		return failed(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs))
 	}
-	if err := req.Kind.checkFieldSelector(req.FieldSelector); err != nil {
+	view := req.view()
+	if err := view.checkFieldSelector(req.FieldSelector); err != nil {
 		return failed(err)
 	}
 	p, err := s.page(req)
@@ -120,7 +125,7 @@ func (s *Server) list(req *Request) *Response {
 		(req.FieldSelector == nil || req.FieldSelector.Empty())
 	response := &Response{Code: http.StatusOK, Items: []Object{}, Revision: p.revision}
 	for i, e := range p.entries {
-		if !everything && !req.Kind.Matches(e.object, req.LabelSelector, req.FieldSelector) {
+		if !everything && !view.Matches(req.shown(e.object), req.LabelSelector, req.FieldSelector) {
 			continue
 		}
 		if p.limit > 0 && int64(len(response.Items)) == p.limit {
@@ -135,6 +140,7 @@ func (s *Server) list(req *Request) *Response {
 		}
 		response.Items = append(response.Items, e.object)
 	}
+	s.showOwners(req.Kind, response.Items)
 	return response
 }
 
@@ -241,7 +247,10 @@ func (k *Kind) checkFieldSelector(selector fields.Selector) *statusError {
 		if label == "metadata.name" || label == "metadata.namespace" || k.Fields[label] != nil {
 			continue
 		}
-		if k.Custom() || k.Fields != nil {
+		switch {
+		case k.UnknownField != "":
+			return badRequest(k.UnknownField, label)
+		case k.Custom() || k.Fields != nil:
 			return badRequest("field label not supported: %s", label)
 		}
 		return badRequest("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")

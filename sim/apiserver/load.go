@@ -65,12 +65,12 @@ func (s *Server) prepareLoad(obj Object) (loading, error) {
 		stored.SetNamespace(metav1.NamespaceDefault)
 	}
 	k.receive(stored, -1)
-	if k.PrepareCreate != nil {
-		written := k.shallowCopy(stored)
-		k.PrepareCreate(stored)
-		if !k.lacksStatus(written) {
-			k.takeStatus(stored, written)
+	if k.Alias != nil {
+		if stored, err = k.Alias.To(stored); err != nil {
+			return loading{}, fmt.Errorf("%s: %w", k, err)
 		}
+		k = k.Alias.Of
+		l.kind, l.obj = k, stored
 	}
 	key := uidKey(k, stored.GetNamespace(), stored.GetName())
 	if stored.GetUID() == "" {
@@ -80,6 +80,13 @@ func (s *Server) prepareLoad(obj Object) (loading, error) {
 	s.uids.set(key, s.uids.count(key)+1)
 	if created := stored.GetCreationTimestamp(); created.IsZero() {
 		stored.SetCreationTimestamp(s.timestamp())
+	}
+	if k.PrepareCreate != nil {
+		written := k.shallowCopy(stored)
+		k.PrepareCreate(stored)
+		if !k.lacksStatus(written) {
+			k.takeStatus(stored, written)
+		}
 	}
 	if stored.GetGeneration() == 0 && k.Generation != GenerationNone {
 		stored.SetGeneration(1)
@@ -142,7 +149,10 @@ func (s *Server) store(l loading) error {
 	if name := l.obj.GetNamespace(); name != "" && s.Get(s.kinds.rows[namespaceOrder], "", name) == nil {
 		s.addNamespace(name)
 	}
-	s.commit(l.kind, l.obj, existing)
+	// Who wrote the object is not known, as on a real server that had it before it knew of managedFields.
+	s.commitClaim(l.kind, l.obj, existing, claim{
+		write: write{by: recorded}, entries: l.obj.GetManagedFields(),
+	})
 	return nil
 }
 
@@ -151,5 +161,5 @@ func (s *Server) addNamespace(name string) {
 	k := s.kinds.rows[namespaceOrder]
 	ns := k.New().(*corev1.Namespace)
 	ns.Name = name
-	s.createNew(&Request{Kind: k}, ns)
+	s.createNew(&Request{Kind: k, FieldManager: "kube-apiserver"}, ns)
 }

@@ -209,6 +209,16 @@ func fieldPointer(obj Object, index int) any {
 	return reflect.ValueOf(obj).Elem().Field(index).Addr().Interface()
 }
 
+// sameBody reports whether two objects of a built-in kind are equal but for their metadata.
+func (k *Kind) sameBody(a, b Object) bool {
+	for i := range k.Type.NumField() {
+		if !k.Type.Field(i).Anonymous && !canon.Equal(fieldPointer(a, i), fieldPointer(b, i)) {
+			return false
+		}
+	}
+	return true
+}
+
 // sameContent reports whether two custom resources are equal but for metadata and, where it is a subresource, status.
 func (k *Kind) sameContent(a, b Object) bool {
 	return k.contains(a, b) && k.contains(b, a)

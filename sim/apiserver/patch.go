@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,11 +29,19 @@ func (s *Server) patch(req *Request) *Response {
 	if err := s.checkPatchType(req); err != nil {
 		return failed(err)
 	}
+	if req.PatchType == types.ApplyPatchType {
+		return s.apply(req)
+	}
 	e := s.table(k).get(req.Namespace, req.Name)
 	if e == nil {
 		return failed(notFound(k, req.Name))
 	}
-	obj, err := k.patched(e.object, req.PatchType, req.PatchData)
+	view, stored := req.view(), e.object
+	if bytes.Contains(req.PatchData, []byte("managedFields")) {
+		stored = k.full(s.ownershipOf(k, e), stored)
+		e = s.table(k).get(req.Namespace, req.Name)
+	}
+	obj, err := req.patched(view, req.shown(stored))
 	if err != nil {
 		return failed(err)
 	}
@@ -42,26 +51,27 @@ func (s *Server) patch(req *Request) *Response {
 	if err := checkName(req, obj); err != nil {
 		return failed(err)
 	}
-	k.receive(obj, k.dropped(req.Subresource))
+	view.receive(obj, view.dropped(req.Subresource))
 	req.dropRepeatedOwners(obj, " after mutating admission happens")
+	if obj, err = req.stored(obj); err != nil {
+		return failed(err)
+	}
 	return s.replace(req, obj, e)
 }
 
-// checkPatchType refuses patches of a type the kind does not take.
+// checkPatchType refuses patches of a type the kind does not take, and options that such a patch does not have.
 func (s *Server) checkPatchType(req *Request) *statusError {
 	accepted := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyPatchType}
 	if req.Kind.Custom() {
 		accepted = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.ApplyPatchType}
 	}
 	switch req.PatchType {
-	case types.JSONPatchType, types.MergePatchType:
-		return nil
+	case types.JSONPatchType, types.MergePatchType, types.ApplyPatchType:
+		return checkWriteOptions(req)
 	case types.StrategicMergePatchType:
 		if !req.Kind.Custom() {
-			return nil
+			return checkWriteOptions(req)
 		}
-	case types.ApplyPatchType:
-		s.gap("server-side apply is not modelled: apply patches are answered with 415")
 	}
 	return unsupportedPatch(accepted...)
 }

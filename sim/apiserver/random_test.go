@@ -121,6 +121,10 @@ func (w *walk) request() *Request {
 		req.Object = w.edited(k, req.Name)
 		req.Subresource = pick(w, "", "", "status")
 	case schedule.Patch:
+		if w.rand.IntN(4) == 0 {
+			applyRequest(req, w.fresh(k, req.Name), w.rand)
+			break
+		}
 		req.PatchType = pick(w, types.MergePatchType, types.JSONPatchType, types.StrategicMergePatchType)
 		req.PatchData = []byte(pick(w,
 			`{"metadata":{"labels":{"x":"1"}}}`, `{"metadata":{"finalizers":null}}`, `{"metadata":{"finalizers":["e.x/f"]}}`,
@@ -244,7 +248,7 @@ func (w *walk) checkReplay() {
 			w.Fatalf("%s: %d objects, %d by the log", k, len(objects), len(state))
 		}
 		for _, obj := range objects {
-			if state[obj.GetNamespace()+"/"+obj.GetName()] != obj {
+			if state[obj.GetNamespace()+"/"+obj.GetName()] != w.Get(k, obj.GetNamespace(), obj.GetName()) {
 				w.Fatalf("%s %s differs from the log", k, obj.GetName())
 			}
 		}

@@ -48,6 +48,8 @@ func isTidyMeta(m map[string]any) bool {
 			tidy = isTidyList(value, func(item any) bool { _, ok := item.(string); return ok })
 		case "ownerReferences":
 			tidy = isTidyList(value, isTidyOwner)
+		case "managedFields":
+			tidy = isTidyList(value, isTidyEntry)
 		}
 		if !tidy {
 			return false
@@ -80,6 +82,26 @@ func isTidyList(value any, isTidy func(item any) bool) bool {
 		}
 	}
 	return len(items) > 0
+}
+
+func isTidyEntry(value any) bool {
+	entry, _ := value.(map[string]any)
+	for name, v := range entry {
+		tidy := false
+		switch name {
+		case "manager", "operation", "apiVersion", "fieldsType", "subresource":
+			text, ok := v.(string)
+			tidy = ok && text != ""
+		case "time":
+			tidy = isTidyTime(v)
+		case "fieldsV1":
+			_, tidy = v.(map[string]any)
+		}
+		if !tidy {
+			return false
+		}
+	}
+	return len(entry) > 0
 }
 
 func isTidyOwner(value any) bool {

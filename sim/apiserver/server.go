@@ -22,6 +22,10 @@ type Server struct {
 	uids      counter
 	names     counter
 	gaps      map[string]bool
+	tracking  bool // see TrackManagedFields
+	uncached  bool // see WithoutWatchCache
+	author    *author
+	authors   map[author]*author
 }
 
 // NewServer returns a server that holds nothing but the namespaces every cluster has.
@@ -40,7 +44,10 @@ func (s *Server) Kinds() *Kinds { return s.kinds }
 // Do executes a request: it commits what there is to commit and answers. The request's object belongs to the server from
 // then on, the answer's objects to the store.
 func (s *Server) Do(req *Request) *Response {
-	req.warnings = nil
+	req.warnings, req.applied = nil, nil
+	if req.Kind.Alias != nil {
+		return s.doAlias(req)
+	}
 	response := s.route(req)
 	response.Warnings = req.warnings
 	return response
@@ -51,6 +58,11 @@ func (s *Server) route(req *Request) *Response {
 	s.noteUse(req.Kind)
 	if !req.Kind.Namespaced {
 		req.Namespace = ""
+	}
+	if req.Verb == schedule.Create || req.Verb == schedule.Update {
+		if err := checkWriteOptions(req); err != nil {
+			return failed(err)
+		}
 	}
 	switch req.Subresource {
 	case "":

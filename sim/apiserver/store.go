@@ -12,6 +12,8 @@ type entry struct {
 	namespace, name string
 	revision        int64
 	object          Object
+	fields          *ownership   // who owns the fields of the object; nil until somebody asks
+	settled         []repetition // what has been applied to it and changed nothing
 }
 
 // table holds the objects and the event log of one kind.
@@ -19,6 +21,8 @@ type table struct {
 	entries []entry // in the order of their storage keys
 	shared  bool    // entries belong to a snapshot: copy before writing
 	log     []Event
+	writes  []write // who made the events of the log
+	applied bool    // somebody applied to the kind, so that managedFields are kept up to date
 }
 
 // compareKeys compares storage keys, "namespace/name". It differs from comparing namespaces and then names only where one
@@ -69,9 +73,9 @@ func (t *table) own() {
 }
 
 // put stores an object.
-func (t *table) put(obj Object, revision int64) {
+func (t *table) put(obj Object, revision int64, fields *ownership) {
 	t.own()
-	e := entry{namespace: obj.GetNamespace(), name: obj.GetName(), revision: revision, object: obj}
+	e := entry{namespace: obj.GetNamespace(), name: obj.GetName(), revision: revision, object: obj, fields: fields}
 	i, found := t.find(e.namespace, e.name)
 	if found {
 		t.entries[i] = e
@@ -101,7 +105,7 @@ func (t *table) at(revision int64) []entry {
 		if event.Prev == nil {
 			past.remove(event.Object.GetNamespace(), event.Object.GetName())
 		} else {
-			past.put(event.Prev, revisionOf(event.Prev))
+			past.put(event.Prev, revisionOf(event.Prev), nil)
 		}
 	}
 	return past.entries
@@ -121,8 +125,31 @@ func (s *Server) table(k *Kind) *table {
 	return s.tables[k.order]
 }
 
-// commit stores a new state of an object, nil for none, at the next revision. The object belongs to the store from here.
+// commit stores a new state of an object, nil for none, at the next revision, as a write of the server's own which changes
+// nothing about who owns its fields. The object belongs to the store from here.
 func (s *Server) commit(k *Kind, obj, prev Object) int64 {
+	var fields *ownership
+	if obj != nil && prev != nil {
+		if e := s.table(k).get(prev.GetNamespace(), prev.GetName()); e.fields != nil && e.fields.tracked {
+			fields = e.fields
+		}
+	}
+	return s.commitWrite(k, obj, prev, write{by: itself}, fields)
+}
+
+// commitClaim stores a new state of an object as the write of a client.
+func (s *Server) commitClaim(k *Kind, obj, prev Object, c claim) int64 {
+	if !c.tracked() {
+		return s.commitWrite(k, obj, prev, c.write, nil)
+	}
+	fields := unowned
+	if len(c.entries) > 0 {
+		fields = &ownership{entries: c.entries, tracked: true}
+	}
+	return s.commitWrite(k, obj, prev, c.write, fields)
+}
+
+func (s *Server) commitWrite(k *Kind, obj, prev Object, w write, fields *ownership) int64 {
 	s.revision++
 	t := s.table(k)
 	event := Event{Revision: s.revision, Type: Modified, Object: obj, Prev: prev}
@@ -137,16 +164,17 @@ func (s *Server) commit(k *Kind, obj, prev Object) int64 {
 			event.Type = Added
 		}
 		obj.SetResourceVersion(strconv.FormatInt(s.revision, 10))
-		t.put(obj, s.revision)
+		t.put(obj, s.revision, fields)
 	}
 	t.log = append(t.log, event)
+	t.writes = append(t.writes, w)
 	return s.revision
 }
 
 // Get returns the stored object, or nil. It is immutable.
 func (s *Server) Get(k *Kind, namespace, name string) Object {
-	if e := s.table(k).get(namespace, name); e != nil {
-		return e.object
+	if e := s.table(k.behind()).get(namespace, name); e != nil {
+		return k.shown(e.object)
 	}
 	return nil
 }
@@ -154,11 +182,12 @@ func (s *Server) Get(k *Kind, namespace, name string) Object {
 // List returns the stored objects of a kind in the order of their storage keys; an empty namespace means all. They are
 // immutable, the slice is the caller's.
 func (s *Server) List(k *Kind, namespace string) []Object {
-	entries := inNamespace(s.table(k).entries, namespace)
+	entries := inNamespace(s.table(k.behind()).entries, namespace)
 	objects := make([]Object, len(entries))
 	for i := range entries {
-		objects[i] = entries[i].object
+		objects[i] = k.shown(entries[i].object)
 	}
+	s.showOwners(k, objects)
 	return objects
 }
 
@@ -178,7 +207,12 @@ func inNamespace(entries []entry, namespace string) []entry {
 
 // Log returns the events of a kind, those before the snapshot the server started from included. The slice only ever grows
 // at its end, so an index into it is a cursor.
-func (s *Server) Log(k *Kind) []Event { return s.table(k).log }
+func (s *Server) Log(k *Kind) []Event {
+	if k.Alias != nil {
+		return s.aliasLog(k)
+	}
+	return s.table(k).log
+}
 
 // Revision returns the revision of the latest commit.
 func (s *Server) Revision() int64 { return s.revision }
@@ -196,17 +230,19 @@ type Snapshot struct {
 	uids      map[string]int
 	names     map[string]int
 	gaps      map[string]bool
+	tracking  bool
+	uncached  bool
 }
 
 // Snapshot returns the present state. Objects are shared, not copied.
 func (s *Server) Snapshot() *Snapshot {
 	snapshot := &Snapshot{
 		kinds: s.kinds, tables: make([]table, len(s.tables)), revision: s.revision, compacted: s.compacted,
-		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps),
+		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
 	}
 	for i, t := range s.tables {
 		t.shared = true
-		snapshot.tables[i] = table{entries: t.entries, shared: true, log: slices.Clip(t.log)}
+		snapshot.tables[i] = table{entries: t.entries, shared: true, log: slices.Clip(t.log), writes: slices.Clip(t.writes), applied: t.applied}
 	}
 	return snapshot
 }
@@ -216,7 +252,7 @@ func (s *Server) Snapshot() *Snapshot {
 func (s *Snapshot) NewServer(now Clock) *Server {
 	server := &Server{
 		kinds: s.kinds, now: now, tables: make([]*table, len(s.tables)), revision: s.revision, compacted: s.compacted,
-		uids: counter{base: s.uids}, names: counter{base: s.names}, gaps: maps.Clone(s.gaps),
+		uids: counter{base: s.uids}, names: counter{base: s.names}, gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
 	}
 	tables := slices.Clone(s.tables)
 	for i := range tables {

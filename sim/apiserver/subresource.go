@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,26 +111,28 @@ func (s *Server) scheduledCondition(conditions []corev1.PodCondition) []corev1.P
 	return conditions
 }
 
-// doScale answers requests to statefulsets/scale, whose objects are *autoscalingv1.Scale; pkg/registry/apps/statefulset/
-// storage/storage.go of k8s.io/kubernetes.
+// doScale answers requests to the scale subresource, whose objects are *autoscalingv1.Scale; pkg/registry/apps/statefulset/
+// storage/storage.go of k8s.io/kubernetes and its like.
 func (s *Server) doScale(req *Request) *Response {
-	if req.Kind.order != statefulSetOrder {
-		s.gap("the subresource scale is modelled for StatefulSets only: for other kinds it is answered with 404")
+	k := req.Kind
+	if k.Scale == nil {
+		if k.Custom() {
+			s.gap("the subresource scale of custom resources is not modelled: it is answered with 404")
+		}
 		return failed(noSuchResource())
 	}
-	e := s.table(req.Kind).get(req.Namespace, req.Name)
+	e := s.table(k).get(req.Namespace, req.Name)
 	if e == nil {
-		return failed(notFound(req.Kind, req.Name))
+		return failed(notFound(k, req.Name))
 	}
-	stored := e.object.(*appsv1.StatefulSet)
-	scale := scaleOf(stored)
+	scale := k.scaleOf(e.object)
 	switch req.Verb {
 	case schedule.Get:
 		return &Response{Code: http.StatusOK, Object: scale, Revision: e.revision}
 	case schedule.Update:
 		wanted, ok := req.Object.(*autoscalingv1.Scale)
 		if !ok {
-			return failed(badRequest("%s/scale: the object is a %T, want *v1.Scale", req.Kind, req.Object))
+			return failed(badRequest("%s/scale: the object is a %T, want *v1.Scale", k, req.Object))
 		}
 		scale = wanted
 	case schedule.Patch:
@@ -140,35 +141,36 @@ func (s *Server) doScale(req *Request) *Response {
 			return failed(err)
 		}
 	default:
-		return failed(apierrors.NewMethodNotSupported(req.Kind.GroupResource(), string(req.Verb)))
+		return failed(apierrors.NewMethodNotSupported(k.GroupResource(), string(req.Verb)))
 	}
-	return s.writeScale(req, scale, stored, e)
+	return s.writeScale(req, scale, e)
 }
 
 // writeScale changes the number of replicas.
-func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, stored *appsv1.StatefulSet, e *entry) *Response {
+func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, e *entry) *Response {
+	k, stored := req.Kind, e.object
 	if err := placeIn(req.Namespace, scale); err != nil {
 		return failed(err)
 	}
 	if err := checkName(req, scale); err != nil {
 		return failed(err)
 	}
-	if scale.UID != "" && scale.UID != stored.UID {
-		return failed(uidConflict(req.Kind, req.Namespace, req.Name, scale.UID, stored.UID))
+	if scale.UID != "" && scale.UID != stored.GetUID() {
+		return failed(uidConflict(k, req.Namespace, req.Name, scale.UID, stored.GetUID()))
 	}
 	if scale.Spec.Replicas < 0 {
 		at := field.NewPath("spec", "replicas")
 		return failed(apierrors.NewInvalid(schema.GroupKind{Group: autoscalingv1.GroupName, Kind: "Scale"}, req.Name,
 			apivalidation.ValidateNonnegativeField(int64(scale.Spec.Replicas), at)))
 	}
-	set := *stored
-	set.Spec.Replicas = new(scale.Spec.Replicas)
-	set.ResourceVersion = scale.ResourceVersion
+	scaled := k.shallowCopy(stored)
+	k.Scale.Write(scaled, scale.Spec.Replicas)
+	scaled.SetResourceVersion(scale.ResourceVersion)
 	main := *req
 	main.Subresource = ""
-	response := s.replace(&main, &set, e)
+	response := s.replaceThrough(&main, "scale", scaled, e)
 	if response.Err == nil {
-		response.Object = scaleOf(response.Object.(*appsv1.StatefulSet))
+		response.Object = k.scaleOf(response.Object)
 	}
 	return response
 }
@@ -177,6 +179,9 @@ func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, stored *ap
 func (s *Server) patchedScale(scale *autoscalingv1.Scale, req *Request) (*autoscalingv1.Scale, *statusError) {
 	if err := s.checkPatchType(req); err != nil {
 		return nil, err
+	}
+	if req.PatchType == types.ApplyPatchType {
+		return s.appliedScale(req, scale)
 	}
 	patched := &autoscalingv1.Scale{}
 	if req.PatchType == types.StrategicMergePatchType {
@@ -200,21 +205,16 @@ func (s *Server) patchedScale(scale *autoscalingv1.Scale, req *Request) (*autosc
 	return patched, nil
 }
 
-// scaleOf returns what the scale subresource shows of a set.
-func scaleOf(set *appsv1.StatefulSet) *autoscalingv1.Scale {
-	scale := &autoscalingv1.Scale{
+// scaleOf returns what the scale subresource shows of an object.
+func (k *Kind) scaleOf(obj Object) *autoscalingv1.Scale {
+	spec, status, selector := k.Scale.Read(obj)
+	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: set.Name, Namespace: set.Namespace, UID: set.UID,
-			ResourceVersion: set.ResourceVersion, CreationTimestamp: set.CreationTimestamp,
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
 		},
-		Status: autoscalingv1.ScaleStatus{Replicas: set.Status.Replicas},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: spec},
+		Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
 	}
-	if set.Spec.Replicas != nil {
-		scale.Spec.Replicas = *set.Spec.Replicas
-	}
-	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil {
-		scale.Status.Selector = selector.String()
-	}
-	return scale
 }

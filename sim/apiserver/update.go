@@ -38,6 +38,9 @@ func (s *Server) update(req *Request) *Response {
 	if e != nil {
 		return s.replace(req, obj, e)
 	}
+	if req.CreateForbidden != nil {
+		return failed(req.CreateForbidden)
+	}
 	if err := s.admitNamespace(req.Kind, obj); err != nil {
 		return failed(err)
 	}
@@ -60,29 +63,50 @@ func checkName(req *Request, obj Object) *statusError {
 // replace is the part that PUT and PATCH share: the stored object gives way to obj, which belongs to the server; Store.Update
 // of pkg/registry/generic/registry/store.go. The entry is valid until the commit.
 func (s *Server) replace(req *Request, obj Object, e *entry) *Response {
-	k, stored := req.Kind, e.object
-	if err := checkRevision(k, obj, e); err != nil {
+	return s.replaceThrough(req, req.Subresource, obj, e)
+}
+
+// replaceThrough does so for a request to a subresource, which may own what it changes of the main resource.
+func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e *entry) *Response {
+	if err := checkRevision(req.Kind, obj, e); err != nil {
 		return failed(err)
 	}
+	stored := e.object
+	return s.settle(req, obj, stored, s.claim(req, subresource, obj, e))
+}
+
+// settle is the rest of it, once it is known who owns the fields of the new object.
+func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
+	k := req.Kind
 	if req.Subresource == "status" {
-		obj = k.resetForStatus(obj, stored)
+		obj = k.resetForStatus(s, obj, stored)
 	} else {
 		k.resetForUpdate(obj, stored)
 	}
 	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
 		return failed(invalid(k, req.Name, errs))
 	}
-	if k.deletesDuringUpdate(obj, stored) {
+	tracked := c.tracked()
+	same := tracked && c.settleFields(k, obj, stored)
+	switch {
+	case k.deletesDuringUpdate(obj, stored):
 		response := answer(obj, stored)
 		if !req.DryRun {
 			response.Committed = s.commit(k, nil, stored)
 		}
 		return response
+	case same:
+		return answer(k.full(c.before, stored), stored)
+	case !tracked && canon.Equal(obj, stored):
+		return answer(stored, stored)
+	case req.DryRun:
+		return answer(obj, stored)
+	default:
+		return s.committed(obj, stored, s.commitClaim(k, obj, stored, c))
 	}
-	return s.write(k, obj, stored, req.DryRun)
 }
 
-// write commits the new state of an object, unless it is the old one or this is a dry run.
+// write commits a new state of an object that the server made itself, unless it is the old one or this is a dry run.
 func (s *Server) write(k *Kind, obj, stored Object, dryRun bool) *Response {
 	switch {
 	case canon.Equal(obj, stored):
@@ -151,26 +175,33 @@ func (k *Kind) changesGeneration(obj, stored Object) bool {
 		return !same
 	case GenerationSpecAndAnnotations:
 		return !same || !maps.Equal(obj.GetAnnotations(), stored.GetAnnotations())
+	case GenerationContent:
+		return !k.sameBody(obj, stored)
+	case GenerationContentAndLabels:
+		return !k.sameBody(obj, stored) || !maps.Equal(obj.GetLabels(), stored.GetLabels())
 	default:
 		return false
 	}
 }
 
 // resetForStatus undoes what a write to the status subresource may not change, and returns the object to store.
-func (k *Kind) resetForStatus(obj, stored Object) Object {
+func (k *Kind) resetForStatus(s *Server, obj, stored Object) Object {
 	if k.StatusKeeps == ResetAllButStatus {
 		kept := k.shallowCopy(stored)
 		k.takeStatus(kept, obj)
 		return kept
 	}
 	k.takeSpec(obj, stored)
-	if k.StatusKeeps == ResetSpecAndOwners {
+	switch k.StatusKeeps {
+	case ResetSpecAndOwners:
 		obj.SetDeletionTimestamp(nil)
 		obj.SetOwnerReferences(stored.GetOwnerReferences())
+	case ResetSpecAndLabels:
+		obj.SetLabels(stored.GetLabels())
 	}
 	k.keepSystemFields(obj, stored)
 	if k.PrepareStatus != nil {
-		k.PrepareStatus(obj, stored)
+		k.PrepareStatus(obj, stored, s.timestamp())
 	}
 	return obj
 }
@@ -238,7 +269,7 @@ func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorLis
 			errs = append(errs, k.ValidateStatus(obj, stored, s.kinds.version)...)
 		}
 	case k.Validate != nil:
-		errs = append(errs, k.Validate(obj, stored, s.kinds.version)...)
+		errs = append(errs, req.rules().Validate(obj, stored, s.kinds.version)...)
 	}
 	return errs
 }

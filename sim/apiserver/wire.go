@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -20,9 +21,11 @@ var (
 	timeType      = reflect.TypeFor[metav1.Time]()
 	microTimeType = reflect.TypeFor[metav1.MicroTime]()
 	marshalerType = reflect.TypeFor[json.Marshaler]()
+	schemaType    = reflect.TypeFor[apiextensionsv1.JSONSchemaProps]()
 )
 
-// tidierOf works out once what there is to do for a type. No type of a built-in kind contains itself.
+// tidierOf works out once what there is to do for a type. The only type of a built-in kind that contains itself is the schema
+// in a CustomResourceDefinition, which is stored as it was sent.
 func tidierOf(t reflect.Type) tidier {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -31,7 +34,7 @@ func tidierOf(t reflect.Type) tidier {
 		return func(v reflect.Value) { tidyTime(&v.Addr().Interface().(*metav1.Time).Time, time.Second) }
 	case t == microTimeType:
 		return func(v reflect.Value) { tidyTime(&v.Addr().Interface().(*metav1.MicroTime).Time, time.Microsecond) }
-	case t.Implements(marshalerType) || reflect.PointerTo(t).Implements(marshalerType):
+	case t.Implements(marshalerType) || reflect.PointerTo(t).Implements(marshalerType) || t == schemaType:
 		return nil
 	}
 	switch t.Kind() {
@@ -137,25 +140,25 @@ func (k *Kind) dropped(subresource string) int {
 	}
 }
 
-// receive brings an object that comes from a client into the form in which it is stored: tidied, without the metadata that
-// is not modelled, and with its defaults. The top-level field of index skip is left as it is: a write that does not change
-// it will drop it.
+// receive brings an object that comes from a client into the form in which it is stored: tidied, and with its defaults. The
+// top-level field of index skip is left as it is: a write that does not change it will drop it.
 func (k *Kind) receive(obj Object, skip int) {
+	if k.Default != nil {
+		k.Default(obj) // what is empty and what is missing may have different defaults, so that tidying comes after it
+	}
 	if k.Custom() {
-		m := rawMeta(obj)
-		delete(m, "managedFields")
-		delete(m, "selfLink")
+		delete(rawMeta(obj), "selfLink")
 	} else {
 		m := objectMeta(obj)
-		m.ManagedFields, m.SelfLink = nil, ""
+		m.SelfLink = ""
+		if entries := m.ManagedFields; entries != nil && len(entries) == 0 {
+			defer func() { m.ManagedFields = entries }() // [] means more than nothing does: that nobody owns anything
+		}
 		v := reflect.ValueOf(obj).Elem()
 		for _, step := range k.tidy {
 			if step.field != skip {
 				step.run(v)
 			}
 		}
-	}
-	if k.Default != nil {
-		k.Default(obj)
 	}
 }

@@ -212,6 +212,12 @@ func (c *liveClient) write(
 type writeOptions struct {
 	dryRun       []string
 	fieldManager string
+	force        *bool
+}
+
+// patchOptions are those of a patch as they are sent.
+func patchOptions(raw *metav1.PatchOptions) writeOptions {
+	return writeOptions{dryRun: raw.DryRun, fieldManager: raw.FieldManager, force: raw.Force}
 }
 
 // Create implements client.Client. It clears apiVersion and kind of a typed object, as controller-runtime's does.
@@ -220,7 +226,7 @@ func (c *liveClient) Create(ctx context.Context, obj client.Object, opts ...clie
 		return errors.New("cannot create using only metadata")
 	}
 	options := (&client.CreateOptions{}).ApplyOptions(opts)
-	return c.write(ctx, schedule.Create, obj, obj, "", writeOptions{options.DryRun, options.FieldManager})
+	return c.write(ctx, schedule.Create, obj, obj, "", writeOptions{dryRun: options.DryRun, fieldManager: options.FieldManager})
 }
 
 // Update implements client.Client.
@@ -230,14 +236,14 @@ func (c *liveClient) Update(ctx context.Context, obj client.Object, opts ...clie
 	}
 	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.UpdateOptions{}).ApplyOptions(opts)
-	return c.write(ctx, schedule.Update, obj, obj, "", writeOptions{options.DryRun, options.FieldManager})
+	return c.write(ctx, schedule.Update, obj, obj, "", writeOptions{dryRun: options.DryRun, fieldManager: options.FieldManager})
 }
 
 // Patch implements client.Client.
 func (c *liveClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.PatchOptions{}).ApplyOptions(opts)
-	return c.patch(ctx, obj, obj, patch, "", writeOptions{options.DryRun, options.FieldManager})
+	return c.patch(ctx, obj, obj, patch, "", patchOptions(options.AsPatchOptions()))
 }
 
 func (c *liveClient) patch(
@@ -254,7 +260,7 @@ func (c *liveClient) patch(
 	response, err := c.do(ctx, &apiserver.Request{
 		Verb: schedule.Patch, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
 		Subresource: subresource, PatchType: patch.Type(), PatchData: data,
-		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager,
+		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager, Force: options.force,
 	})
 	if err != nil {
 		return err
@@ -264,32 +270,44 @@ func (c *liveClient) patch(
 
 // Apply implements client.Client.
 func (c *liveClient) Apply(ctx context.Context, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	options := &client.ApplyOptions{}
-	options.ApplyOptions(opts)
-	return c.apply(ctx, config, "", writeOptions{options.DryRun, options.FieldManager})
+	options := (&client.ApplyOptions{}).ApplyOptions(opts)
+	return c.apply(ctx, config, config, "", patchOptions(options.AsPatchOptions()))
 }
 
+// apply applies a configuration to the object that config names. What the server answers is read into the configuration, as
+// controller-runtime does: fields of a typed one that the answer does not have stay.
 func (c *liveClient) apply(
-	ctx context.Context, config runtime.ApplyConfiguration, subresource string, options writeOptions,
+	ctx context.Context, config, body runtime.ApplyConfiguration, subresource string, options writeOptions,
 ) error {
-	data, err := json.Marshal(config)
+	named, err := json.Marshal(config)
 	if err != nil {
 		return err
 	}
 	target := metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(data, &target); err != nil {
+	if err := json.Unmarshal(named, &target); err != nil {
 		return err
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("failed to create apply request: failed to marshal apply configuration: %w", err)
 	}
 	kind, err := c.codec.kind(target.GroupVersionKind())
 	if err != nil {
 		return err
 	}
-	_, err = c.do(ctx, &apiserver.Request{
+	response, err := c.do(ctx, &apiserver.Request{
 		Verb: schedule.Patch, Kind: kind, Namespace: scoped(kind, target.Namespace), Name: target.Name,
 		Subresource: subresource, PatchType: types.ApplyPatchType, PatchData: data,
-		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager,
+		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager, Force: options.force,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	answer, err := json.Marshal(response.Object)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, body)
 }
 
 // Delete implements client.Client.
@@ -420,7 +438,8 @@ func (s *subresource) Update(ctx context.Context, obj client.Object, opts ...cli
 		body = options.SubResourceBody
 	}
 	nameAlike(body, obj, true)
-	return s.client.write(ctx, schedule.Update, obj, body, s.name, writeOptions{options.DryRun, options.FieldManager})
+	return s.client.write(ctx, schedule.Update, obj, body, s.name,
+		writeOptions{dryRun: options.DryRun, fieldManager: options.FieldManager})
 }
 
 // Patch implements client.SubResourceClient.
@@ -433,7 +452,7 @@ func (s *subresource) Patch(
 	if options.SubResourceBody != nil {
 		body = options.SubResourceBody
 	}
-	return s.client.patch(ctx, obj, body, patch, s.name, writeOptions{options.DryRun, options.FieldManager})
+	return s.client.patch(ctx, obj, body, patch, s.name, patchOptions(options.AsPatchOptions()))
 }
 
 // Apply implements client.SubResourceClient.
@@ -441,5 +460,9 @@ func (s *subresource) Apply(
 	ctx context.Context, config runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
 ) error {
 	options := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
-	return s.client.apply(ctx, config, s.name, writeOptions{options.DryRun, options.FieldManager})
+	body := config
+	if options.SubResourceBody != nil {
+		body = options.SubResourceBody
+	}
+	return s.client.apply(ctx, config, body, s.name, patchOptions(options.AsPatchOptions()))
 }

@@ -64,7 +64,11 @@ func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource stri
 	if subresource != "" && !kind.Custom() && !untyped && reflect.TypeOf(obj).Elem() != kind.Type {
 		return obj.DeepCopyObject().(client.Object), nil
 	}
-	return kind.StoredCopy(obj)
+	copied, err := kind.StoredCopy(obj)
+	if err == nil && !untyped && !kind.Custom() && len(copied.GetManagedFields()) == 0 {
+		copied.SetManagedFields(nil) // an empty list says something to the server, but a Go object with one does not send it
+	}
+	return copied, err
 }
 
 // copyInto fills out with a copy of a stored object. typeMeta says whether apiVersion and kind of a typed object are set,

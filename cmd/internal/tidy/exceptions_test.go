@@ -5,15 +5,17 @@ const inBubble = "it runs inside the bubble, where this is virtual time"
 
 // wallClockExceptions are uses of the clock and of randomness near the engine, as "file package.name", with the reasons.
 var wallClockExceptions = map[string]string{
-	"sim/bubble.go time.NewTicker": "the watchdog measures real time, outside the bubble",
-	"sim/bubble.go time.Until":     inBubble + ": it goes to the epoch",
-	"sim/bubble.go time.Sleep":     inBubble + ": it goes to the epoch",
-	"sim/engine.go time.NewTimer":  inBubble,
-	"sim/engine.go time.Since":     inBubble,
-	"sim/engine.go time.Sleep":     inBubble,
-	"sim/world.go time.Until":      inBubble,
-	"sim/world.go time.Now":        inBubble,
-	"sim/world.go time.Sleep":      inBubble,
+	"sim/bubble.go time.NewTicker":      "the watchdog measures real time, outside the bubble",
+	"sim/bubble.go time.Until":          inBubble + ": it goes to the epoch",
+	"sim/bubble.go time.Sleep":          inBubble + ": it goes to the epoch",
+	"sim/apiserver/managed.go time.Now": "the upstream library stamps managedFields with it; the stamps are put into virtual time",
+
+	"sim/engine.go time.NewTimer": inBubble,
+	"sim/engine.go time.Since":    inBubble,
+	"sim/engine.go time.Sleep":    inBubble,
+	"sim/world.go time.Until":     inBubble,
+	"sim/world.go time.Now":       inBubble,
+	"sim/world.go time.Sleep":     inBubble,
 }
 
 // concurrencyExceptions are the goroutines and select statements near the engine, as "file function statement", with the
@@ -25,4 +27,6 @@ var concurrencyExceptions = map[string]string{
 	"sim/process.go park select":       "a call whose context has ended parks once more, and a grant says when it goes on",
 	"sim/process.go spawn go":          "a program has goroutines; the engine grants one step and waits until all are parked",
 	"sim/client/cache.go await select": "what is ready already wins; what becomes ready and a context that ends do not arise in one grant",
+
+	"sim/apiserver/handler/backend.go pause select": "whichever wakes it, its callers look for an event first and then at the context",
 }

@@ -164,10 +164,10 @@ func TestDefaultOthers(t *testing.T) {
 	checkYAML(t, "status: {capacity: {cpu: 2}, allocatable: {cpu: 2}}", node)
 }
 
-func TestAllocateService(t *testing.T) {
+func TestPrepareService(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"an address", "{selector: {a: b}}",
-			"{selector: {a: b}, clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ipFamilies: [IPv4], ipFamilyPolicy: SingleStack}"},
+			"{selector: {a: b}, clusterIP: 10.109.218.235, clusterIPs: [10.109.218.235], ipFamilies: [IPv4], ipFamilyPolicy: SingleStack}"},
 		{"a wish", "{clusterIP: 10.0.0.9}", "{clusterIP: 10.0.0.9, clusterIPs: [10.0.0.9], ipFamilies: [IPv4], " +
 			"ipFamilyPolicy: SingleStack}"},
 		{"headless", "{clusterIP: None, selector: {a: b}}",
@@ -179,14 +179,10 @@ func TestAllocateService(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			service := parse[corev1.Service](t, "spec: "+test.in)
-			address := ""
-			if builtin.NeedsClusterIP(service) {
-				address = "10.0.0.1"
-			}
-			builtin.AllocateService(service, address)
+			builtin.PrepareService(service)
 			checkYAML(t, "spec: "+test.want, service)
 			update := parse[corev1.Service](t, "spec: "+test.in)
-			builtin.KeepAllocations(update, service)
+			builtin.PrepareServiceUpdate(update, service)
 			checkYAML(t, "spec: "+test.want, update)
 		})
 	}
@@ -209,7 +205,7 @@ func TestPreparePod(t *testing.T) {
 		t.Errorf("status is %+v", status)
 	}
 	next := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	builtin.PreparePodStatus(next, pod)
+	builtin.PreparePodStatus(next, pod, metav1.Time{})
 	if next.Status.QOSClass != corev1.PodQOSGuaranteed || next.Status.Phase != corev1.PodRunning {
 		t.Errorf("status is %+v", next.Status)
 	}
@@ -503,7 +499,7 @@ func TestValidateService(t *testing.T) {
 			`spec.ports[2].name: Duplicate value: "a"`,
 			`spec.ports[2].targetPort: Invalid value: "-": must contain at least one letter (a-z)`,
 			`spec.ports[2].targetPort: Invalid value: "-": must not begin or end with a hyphen`,
-			`spec.ports[2]: Duplicate value: {"protocol":"TCP","port":80,"targetPort":0}`}},
+			`spec.ports[2]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}`}},
 		{"moved", "spec: {clusterIP: 10.0.0.2, clusterIPs: [10.0.0.2], ports: [{port: 80}]}",
 			"spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ports: [{port: 80}]}",
 			[]string{`spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set`}},
@@ -620,7 +616,7 @@ func TestValidateMetadata(t *testing.T) {
 		}
 	}
 	for kind, names := range map[string]struct{ good, bad string }{
-		"Pod": {"a.b", "a_b"}, "StatefulSet": {"a", "a.b"}, "Service": {"a", "1a"}, "Namespace": {"1a", "a.b"},
+		"Pod": {"a.b", "a_b"}, "StatefulSet": {"a", "a.b"}, "Service": {"1a", "a.b"}, "Namespace": {"1a", "a.b"},
 	} {
 		if len(builtin.ValidName(kind)(names.good, false)) > 0 || len(builtin.ValidName(kind)(names.bad, false)) == 0 {
 			t.Errorf("names of %s", kind)

@@ -1,12 +1,7 @@
 package builtin
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,7 +11,7 @@ import (
 )
 
 // ValidatePersistentVolumeClaim checks a new claim or an update; pkg/apis/core/validation/validation.go.
-func ValidatePersistentVolumeClaim(claim, old *corev1.PersistentVolumeClaim, _ string) field.ErrorList {
+func ValidatePersistentVolumeClaim(claim, old *corev1.PersistentVolumeClaim, version string) field.ErrorList {
 	root := field.NewPath("spec")
 	if old == nil {
 		return validateClaimSpec(&claim.Spec, root)
@@ -24,7 +19,7 @@ func ValidatePersistentVolumeClaim(claim, old *corev1.PersistentVolumeClaim, _ s
 	if canon.Equal(&claim.Spec, &old.Spec) {
 		return nil
 	}
-	return append(validateClaimSpec(&claim.Spec, root), validateClaimUpdate(claim, old, root)...)
+	return append(validateClaimSpec(&claim.Spec, root), validateClaimUpdate(claim, old, root, version)...)
 }
 
 func validateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, root *field.Path) field.ErrorList {
@@ -34,17 +29,7 @@ func validateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, root *field.Path)
 			metavalidation.LabelSelectorValidationOptions{}, root.Child("selector"))...)
 	}
 	modes := root.Child("accessModes")
-	if len(spec.AccessModes) == 0 {
-		errs = append(errs, field.Required(modes, "at least 1 access mode is required"))
-	}
-	for _, mode := range spec.AccessModes {
-		errs = append(errs, oneOf(mode, []corev1.PersistentVolumeAccessMode{
-			corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod,
-		}, modes)...)
-	}
-	if len(spec.AccessModes) > 1 && slices.Contains(spec.AccessModes, corev1.ReadWriteOncePod) {
-		errs = append(errs, field.Forbidden(modes, "may not use ReadWriteOncePod with other access modes"))
-	}
+	errs = append(errs, validateAccessModes(spec.AccessModes, "at least 1 access mode is required", modes)...)
 	storage := root.Child("resources").Key(string(corev1.ResourceStorage))
 	size, ok := spec.Resources.Requests[corev1.ResourceStorage]
 	switch {
@@ -57,41 +42,124 @@ func validateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, root *field.Path)
 		errs = append(errs, named(*class, validation.IsDNS1123Subdomain, root.Child("storageClassName"))...)
 	}
 	if mode := spec.VolumeMode; mode != nil {
-		errs = append(errs, oneOf(*mode, []corev1.PersistentVolumeMode{
+		errs = append(errs, supported(*mode, []corev1.PersistentVolumeMode{
 			corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem,
 		}, root.Child("volumeMode"))...)
+	}
+	return append(errs, validateDataSources(spec, root)...)
+}
+
+// printedPath is what a real server prints where it means to name the field dataSource.
+type printedPath struct{}
+
+// validateDataSources checks where the contents of a volume come from.
+func validateDataSources(spec *corev1.PersistentVolumeClaimSpec, root *field.Path) field.ErrorList {
+	source, ref := spec.DataSource, spec.DataSourceRef
+	var errs field.ErrorList
+	if source != nil {
+		errs = append(errs, validateDataSource(source.APIGroup, source.Kind, source.Name, root.Child("dataSource"))...)
+	}
+	at := root.Child("dataSourceRef")
+	if ref != nil {
+		errs = append(errs, validateDataSource(ref.APIGroup, ref.Kind, ref.Name, at)...)
+		if namespace := ref.Namespace; namespace != nil && *namespace != "" {
+			errs = append(errs, named(*namespace, validation.IsDNS1123Label, at.Child("namespace"))...)
+			if source != nil {
+				errs = append(errs, field.Invalid(root, printedPath{}, "may not be specified when dataSourceRef.namespace is specified"))
+			}
+			return errs
+		}
+	}
+	if source != nil && ref != nil && !sameSource(source, ref) {
+		errs = append(errs, field.Invalid(root, printedPath{}, "must match dataSourceRef"))
 	}
 	return errs
 }
 
+func sameSource(source *corev1.TypedLocalObjectReference, ref *corev1.TypedObjectReference) bool {
+	return canon.Equal(&source.APIGroup, &ref.APIGroup) && source.Kind == ref.Kind && source.Name == ref.Name
+}
+
+func validateDataSource(apiGroup *string, kind, name string, at *field.Path) field.ErrorList {
+	errs := join(required(name, at.Child("name")), required(kind, at.Child("kind")))
+	group := ""
+	if apiGroup != nil {
+		group = *apiGroup
+	}
+	switch {
+	case group == "" && kind != "PersistentVolumeClaim":
+		errs = append(errs, field.Invalid(at, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+	case group != "":
+		errs = append(errs, named(group, validation.IsDNS1123Subdomain, at.Child("apiGroup"))...)
+	}
+	return errs
+}
+
+// PreparePersistentVolumeClaimUpdate fills in the sources of an update as of a new claim.
+func PreparePersistentVolumeClaimUpdate(claim, old *corev1.PersistentVolumeClaim) { normalizeDataSources(&claim.Spec, &old.Spec) }
+
+// normalizeDataSources lets the two fields for the source of a volume say the same where one of them is empty;
+// pkg/api/persistentvolumeclaim/util.go. A source of another kind than those that are known is dropped.
+func normalizeDataSources(spec, old *corev1.PersistentVolumeClaimSpec) {
+	used := old != nil && (old.DataSource != nil || old.DataSourceRef != nil)
+	if source := spec.DataSource; !used && source != nil && spec.DataSourceRef == nil && !isKnownSource(source) {
+		spec.DataSource = nil
+	}
+	switch source, ref := spec.DataSource, spec.DataSourceRef; {
+	case ref != nil && ref.Namespace != nil && *ref.Namespace != "":
+	case source != nil && ref == nil:
+		spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: source.APIGroup, Kind: source.Kind, Name: source.Name}
+	case ref != nil && source == nil:
+		spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+}
+
+func isKnownSource(source *corev1.TypedLocalObjectReference) bool {
+	group := ""
+	if source.APIGroup != nil {
+		group = *source.APIGroup
+	}
+	return group == "" && source.Kind == "PersistentVolumeClaim" || group == "snapshot.storage.k8s.io" && source.Kind == "VolumeSnapshot"
+}
+
 // validateClaimUpdate refuses changes of a claim's spec but for the volume it is bound to, once, the storage class, once,
 // and of a bound claim the size; ValidatePersistentVolumeClaimUpdate.
-func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim, root *field.Path) field.ErrorList {
-	rest := claim.Spec.DeepCopy()
-	if old.Spec.VolumeName == "" {
-		rest.VolumeName = ""
+func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim, root *field.Path, version string) field.ErrorList {
+	rest, before := claim.Spec.DeepCopy(), old.Spec.DeepCopy()
+	if before.VolumeName == "" {
+		before.VolumeName = rest.VolumeName
 	}
-	if old.Spec.StorageClassName == nil {
+	if before.StorageClassName == nil {
 		rest.StorageClassName = nil
 	}
-	rest.VolumeAttributesClassName = old.Spec.VolumeAttributesClassName
 	oldSize := old.Spec.Resources.Requests[corev1.ResourceStorage]
 	newSize := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if claim.Status.Phase == corev1.ClaimBound && rest.Resources.Requests != nil {
-		rest.Resources.Requests[corev1.ResourceStorage] = oldSize
+	if claim.Status.Phase == corev1.ClaimBound {
+		rest.VolumeAttributesClassName = before.VolumeAttributesClassName
+		if rest.Resources.Requests != nil {
+			rest.Resources.Requests[corev1.ResourceStorage] = oldSize
+		}
 	}
 	var errs field.ErrorList
-	if !canon.Equal(rest, &old.Spec) {
+	if !canon.Equal(rest, before) {
 		errs = append(errs, field.Forbidden(root, "spec is immutable after creation except resources.requests and "+
-			"volumeAttributesClassName for bound claims\n"+diff.Diff(&old.Spec, rest)))
+			"volumeAttributesClassName for bound claims\n"+diff.Diff(internal(before, version), internal(rest, version))))
 	}
 	if capacity := claim.Status.Capacity[corev1.ResourceStorage]; newSize.Cmp(oldSize) < 0 && newSize.Cmp(capacity) <= 0 {
 		// A size that was never reached may be taken back.
 		errs = append(errs, field.Forbidden(root.Child("resources", "requests", "storage"),
 			"field can not be less than status.capacity"))
 	}
-	if !canon.Equal(&claim.Spec.VolumeMode, &old.Spec.VolumeMode) {
-		errs = append(errs, field.Invalid(root.Child("volumeMode"), claim.Spec.VolumeMode, apivalidation.FieldImmutableErrorMsg))
+	errs = append(errs, immutable(&claim.Spec.VolumeMode, &old.Spec.VolumeMode, claim.Spec.VolumeMode, field.NewPath("volumeMode"))...)
+	if current, class := old.Status.CurrentVolumeAttributesClassName, claim.Spec.VolumeAttributesClassName; current != nil {
+		const refused = " is forbidden when status.currentVolumeAttributesClassName is not nil"
+		switch at := root.Child("volumeAttributesClassName"); {
+		case samePointed(class, old.Spec.VolumeAttributesClassName):
+		case class == nil:
+			errs = append(errs, field.Forbidden(at, "update to nil"+refused))
+		case *class == "":
+			errs = append(errs, field.Forbidden(at, "update to empty string"+refused))
+		}
 	}
 	return errs
 }
@@ -103,67 +171,4 @@ func ValidatePersistentVolumeClaimStatus(claim, _ *corev1.PersistentVolumeClaim,
 		errs = append(errs, amountNotNegative(claim.Status.Capacity[name], field.NewPath("status", "capacity").Key(string(name)))...)
 	}
 	return errs
-}
-
-// internalClaim is a claim as the server's internal type prints in an error: Kubernetes' internal types have no JSON
-// names. Only the metadata, which is shared with the served type, has its usual form.
-type internalClaim struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
-	Spec   internalClaimSpec
-	Status internalClaimStatus
-}
-
-type internalClaimSpec struct {
-	AccessModes []corev1.PersistentVolumeAccessMode
-	Selector    *metav1.LabelSelector
-	Resources   struct {
-		Limits, Requests map[corev1.ResourceName]resource.Quantity
-	}
-	VolumeName                string
-	StorageClassName          *string
-	VolumeMode                *corev1.PersistentVolumeMode
-	DataSource                *internalReference
-	DataSourceRef             *internalReference
-	VolumeAttributesClassName *string
-}
-
-type internalReference struct {
-	APIGroup  *string
-	Kind      string
-	Name      string
-	Namespace *string `json:",omitempty"`
-}
-
-// internalClaimStatus has only the phase: a claim template has no other status.
-type internalClaimStatus struct {
-	Phase                            corev1.PersistentVolumeClaimPhase
-	AccessModes                      []corev1.PersistentVolumeAccessMode
-	Capacity                         map[corev1.ResourceName]resource.Quantity
-	Conditions                       []any
-	AllocatedResources               map[corev1.ResourceName]resource.Quantity
-	AllocatedResourceStatuses        map[corev1.ResourceName]string
-	CurrentVolumeAttributesClassName *string
-	ModifyVolumeStatus               *struct{}
-	HealthStatus                     *struct{}
-}
-
-func internalClaims(claims []corev1.PersistentVolumeClaim) []internalClaim {
-	internal := make([]internalClaim, len(claims))
-	for i := range claims {
-		from, to := &claims[i].Spec, &internal[i].Spec
-		internal[i].ObjectMeta = claims[i].ObjectMeta
-		internal[i].Status.Phase = claims[i].Status.Phase
-		to.AccessModes, to.Selector = from.AccessModes, from.Selector
-		to.Resources.Limits, to.Resources.Requests = from.Resources.Limits, from.Resources.Requests
-		to.VolumeName, to.StorageClassName, to.VolumeMode = from.VolumeName, from.StorageClassName, from.VolumeMode
-		to.VolumeAttributesClassName = from.VolumeAttributesClassName
-		if s := from.DataSource; s != nil {
-			to.DataSource = &internalReference{APIGroup: s.APIGroup, Kind: s.Kind, Name: s.Name}
-		}
-		if s := from.DataSourceRef; s != nil {
-			to.DataSourceRef = &internalReference{APIGroup: s.APIGroup, Kind: s.Kind, Name: s.Name, Namespace: s.Namespace}
-		}
-	}
-	return internal
 }

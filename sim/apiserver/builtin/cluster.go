@@ -2,10 +2,11 @@ package builtin
 
 import (
 	"fmt"
+	"net"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,36 +27,15 @@ func ValidateLease(lease, _ *coordinationv1.Lease, _ string) field.ErrorList {
 	return errs
 }
 
-// ValidateEvent checks a new event or an update; pkg/apis/core/validation/events.go, for requests in core/v1.
-func ValidateEvent(event, _ *corev1.Event, _ string) field.ErrorList {
-	involved := field.NewPath("involvedObject", "namespace")
-	about := event.InvolvedObject.Namespace
-	var errs field.ErrorList
-	switch cluster := about == ""; {
-	case cluster && event.Namespace != "" && event.Namespace != metav1.NamespaceDefault &&
-		(event.EventTime.IsZero() || event.Namespace != metav1.NamespaceSystem):
-		errs = append(errs, field.Invalid(involved, about, "does not match event.namespace"))
-	case !cluster && event.Namespace != about:
-		errs = append(errs, field.Invalid(involved, about, "does not match event.namespace"))
-	}
-	if !event.EventTime.IsZero() {
-		for _, required := range []struct{ name, value string }{
-			{"reportingController", event.ReportingController}, {"reportingInstance", event.ReportingInstance},
-			{"action", event.Action}, {"reason", event.Reason},
-		} {
-			if required.value == "" {
-				errs = append(errs, field.Required(field.NewPath(required.name), ""))
-			}
-		}
-	}
-	return errs
-}
-
 // ValidateNamespace checks a new namespace or an update; pkg/apis/core/validation/validation.go.
 func ValidateNamespace(namespace, _ *corev1.Namespace, _ string) field.ErrorList {
 	var errs field.ErrorList
 	for _, finalizer := range namespace.Spec.Finalizers {
-		errs = append(errs, named(string(finalizer), validation.IsQualifiedName, field.NewPath("spec", "finalizers"))...)
+		at := field.NewPath("spec", "finalizers")
+		errs = append(errs, named(string(finalizer), validation.IsQualifiedName, at)...)
+		if finalizer != corev1.FinalizerKubernetes && !strings.Contains(string(finalizer), "/") {
+			errs = append(errs, field.Invalid(at, string(finalizer), "name is neither a standard finalizer name nor is it fully qualified"))
+		}
 	}
 	return errs
 }
@@ -74,33 +54,107 @@ func ValidateNamespaceStatus(namespace, _ *corev1.Namespace, _ string) field.Err
 }
 
 // ValidateNode checks a new node or an update; pkg/apis/core/validation/validation.go.
-func ValidateNode(node, old *corev1.Node, _ string) field.ErrorList {
+func ValidateNode(node, old *corev1.Node, version string) field.ErrorList {
 	root := field.NewPath("spec")
+	taints := validateNodeTaints(node.Spec.Taints, version)
+	errs := join(taints, validateNodeAddresses(node.Spec.PodCIDRs, root.Child("podCIDRs")))
+	if old == nil {
+		return errs
+	}
+	const changed = `node updates may not change %s except from "" to valid`
+	if was, now := old.Spec.PodCIDRs, node.Spec.PodCIDRs; len(was) != len(now) && len(was) > 0 {
+		errs = append(errs, field.Forbidden(root.Child("podCIDRs"), fmt.Sprintf(changed, "podCIDR")))
+	} else if len(was) > 0 {
+		for i := range was {
+			if was[i] != now[i] {
+				errs = append(errs, field.Forbidden(root.Child("podCIDRs"), fmt.Sprintf(changed, "podCIDR")))
+			}
+		}
+	}
+	if id := old.Spec.ProviderID; id != "" && id != node.Spec.ProviderID {
+		errs = append(errs, changedProvider(node.Spec.ProviderID, fmt.Sprintf(changed, "providerID"), root.Child("providerID"), version))
+	}
+	errs = append(errs, taints...) // an update checks them once more
+	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
+		errs = append(errs, field.Forbidden(root.Child("externalID"), "may not be updated"))
+	}
+	return errs
+}
+
+func changedProvider(id, text string, at *field.Path, version string) *field.Error {
+	switch {
+	case !since(version, 37):
+		return field.Forbidden(at, text)
+	case id == "":
+		return field.Invalid(at, nil, "field cannot be cleared once set").MarkCoveredByDeclarative()
+	default:
+		return field.Invalid(at, nil, "field cannot be modified once set").MarkCoveredByDeclarative()
+	}
+}
+
+func validateNodeTaints(taints []corev1.Taint, version string) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]bool{}
-	for i, taint := range node.Spec.Taints {
-		at := root.Child("taints").Index(i)
+	for i, taint := range taints {
+		at := field.NewPath("metadata", "taints").Index(i) // sic
 		errs = append(errs, metavalidation.ValidateLabelName(taint.Key, at.Child("key"))...)
 		errs = append(errs, named(taint.Value, validation.IsValidLabelValue, at.Child("value"))...)
-		errs = append(errs, oneOf(taint.Effect, []corev1.TaintEffect{
-			corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
-		}, at.Child("effect"))...)
+		errs = append(errs, oneOf(taint.Effect, taintEffects, at.Child("effect"))...)
 		if key := fmt.Sprint(taint.Key, "\x00", taint.Effect); seen[key] {
-			errs = append(errs, field.Duplicate(at, taint))
+			duplicate := field.Duplicate(at, internal(taint, version))
+			duplicate.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, duplicate)
 		} else {
 			seen[key] = true
 		}
 	}
-	if old == nil {
+	return errs
+}
+
+// validateNodeAddresses checks the ranges that the pods of a node have their addresses of.
+func validateNodeAddresses(cidrs []string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	six, broken := 0, ""
+	for i, cidr := range cidrs {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), cidr, true, nil)...)
+		switch _, _, err := net.ParseCIDR(cidr); {
+		case err != nil && broken == "":
+			broken = cidr
+		case strings.Contains(cidr, ":"):
+			six++
+		}
+	}
+	if len(cidrs) < 2 {
 		return errs
 	}
-	if id := old.Spec.ProviderID; id != "" && id != node.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(root.Child("providerID"),
-			`node updates may not change providerID except from "" to valid`))
+	if broken != "" {
+		errs = append(errs, field.InternalError(at, fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with "+
+			"error:failed to parse cidr value:%q with error:invalid CIDR address: %s", broken, broken)))
 	}
-	if cidrs := old.Spec.PodCIDRs; len(cidrs) > 0 && !canon.Equal(&cidrs, &node.Spec.PodCIDRs) {
-		errs = append(errs, field.Forbidden(root.Child("podCIDRs"),
-			`node updates may not change podCIDR except from "" to valid`))
+	if broken != "" || len(cidrs) > 2 || six != 1 {
+		errs = append(errs, field.Invalid(at, cidrs, "may specify no more than one CIDR for each IP family"))
 	}
 	return errs
+}
+
+// KeepSecretNames leaves of the references to secrets only their names; pkg/registry/core/serviceaccount/strategy.go.
+func KeepSecretNames(account *corev1.ServiceAccount) {
+	for i, secret := range account.Secrets {
+		if secret != (corev1.ObjectReference{Name: secret.Name}) {
+			account.Secrets[i] = corev1.ObjectReference{Name: secret.Name}
+		}
+	}
+}
+
+// DefaultPodTemplate fills in the defaults of the pod.
+func DefaultPodTemplate(template *corev1.PodTemplate, _ string) {
+	defaultPodSpec(&template.Template.Spec)
+}
+
+// ValidatePodTemplate checks a new PodTemplate or an update; pkg/apis/core/validation/validation.go.
+func ValidatePodTemplate(template, old *corev1.PodTemplate, version string) field.ErrorList {
+	if old != nil && canon.Equal(&template.Template, &old.Template) {
+		return nil
+	}
+	return validatePodTemplate(&template.Template, field.NewPath("template"), version)
 }

@@ -94,7 +94,7 @@ func DefaultSecret(secret *corev1.Secret, _ string) {
 }
 
 // DefaultService fills in defaults: pkg/apis/core/v1/defaults.go. The addresses of a service are no defaults but are
-// allocated once, see [AllocateService].
+// allocated once, see [PrepareService].
 func DefaultService(service *corev1.Service, _ string) {
 	spec := &service.Spec
 	fill(&spec.SessionAffinity, corev1.ServiceAffinityNone)
@@ -115,12 +115,10 @@ func DefaultService(service *corev1.Service, _ string) {
 			port.TargetPort = intstr.FromInt32(port.Port)
 		}
 	}
-	external := spec.Type == corev1.ServiceTypeLoadBalancer || spec.Type == corev1.ServiceTypeNodePort ||
-		spec.Type == corev1.ServiceTypeClusterIP && len(spec.ExternalIPs) > 0
-	if external {
+	if reachedFromOutside(spec) {
 		fill(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
-	if spec.Type != corev1.ServiceTypeExternalName {
+	if inside(spec.Type) {
 		fillPointer(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer {
@@ -147,12 +145,24 @@ func DefaultNamespace(namespace *corev1.Namespace, _ string) {
 
 // DefaultNode takes what a node can allocate to be all it has, unless it says otherwise; pkg/apis/core/v1/defaults.go.
 func DefaultNode(node *corev1.Node, _ string) {
+	defaultFirst(&node.Spec.PodCIDR, &node.Spec.PodCIDRs)
 	status := &node.Status
 	if status.Allocatable == nil && status.Capacity != nil {
 		status.Allocatable = maps.Clone(status.Capacity)
 	}
 	defaultAmounts(status.Capacity)
 	defaultAmounts(status.Allocatable)
+}
+
+// defaultFirst lets a field for one value and its younger form for several agree, as the conversion of the internal type does
+// that has only the latter. The older one wins.
+func defaultFirst(one *string, several *[]string) {
+	switch {
+	case *one == "" && len(*several) > 0:
+		*one = (*several)[0]
+	case *one != "" && (len(*several) == 0 || (*several)[0] != *one):
+		*several = []string{*one}
+	}
 }
 
 // defaultAmounts rounds quantities up to thousandths.

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,15 @@ func DefaultPod(pod *corev1.Pod, _ string) {
 		}
 	}
 	defaultPodSpec(spec)
+	if *spec.TerminationGracePeriodSeconds < 0 { // "as fast as gracefully possible"
+		*spec.TerminationGracePeriodSeconds = 1
+	}
+	switch status := &pod.Status; { // the internal type has only the younger field
+	case status.PodIP == "" && len(status.PodIPs) > 0:
+		status.PodIP = status.PodIPs[0].IP
+	case status.PodIP != "" && (len(status.PodIPs) == 0 || status.PodIPs[0].IP != status.PodIP):
+		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
+	}
 }
 
 // requestLimits requests what is limited and not requested.
@@ -48,6 +58,11 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	fillPointer(&spec.SecurityContext, corev1.PodSecurityContext{})
 	fillPointer(&spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	fill(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	// Not a default but the conversions to the internal form and back: the account has two names, which are the same.
+	fill(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+	if spec.DeprecatedServiceAccount != spec.ServiceAccountName {
+		spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	}
 	for i := range spec.Volumes {
 		defaultVolume(&spec.Volumes[i])
 	}
@@ -68,11 +83,9 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 }
 
 func defaultContainer(c *corev1.Container) {
-	pull := corev1.PullIfNotPresent
-	if isLatest(c.Image) {
-		pull = corev1.PullAlways
+	if c.ImagePullPolicy == "" {
+		c.ImagePullPolicy = pullPolicy(c.Image)
 	}
-	fill(&c.ImagePullPolicy, pull)
 	fill(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {
@@ -117,16 +130,22 @@ func defaultHTTPGet(get *corev1.HTTPGetAction) {
 	}
 }
 
-// isLatest says whether an image is the newest of its name: its tag is "latest", or it has neither tag nor digest;
-// pkg/util/parsers/parsers.go.
-func isLatest(image string) bool {
+// pullPolicy returns how an image is pulled by default: always if it is the newest of its name, because its tag is "latest" or
+// it has neither tag nor digest; pkg/util/parsers/parsers.go. What is no name of an image has no tag either.
+func pullPolicy(image string) corev1.PullPolicy {
 	name, _, pinned := strings.Cut(image, "@")
 	tag := ""
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		tag = name[i+1:]
+		name, tag = name[:i], name[i+1:]
 	}
-	return tag == "latest" || tag == "" && !pinned && name != ""
+	if tag == "latest" || tag == "" && !pinned && imageName.MatchString(name) {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
 }
+
+// imageName is the name of an image, with or without a registry; github.com/distribution/reference regexp.go.
+var imageName = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 
 // defaultVolume fills in the defaults of the volume sources in common use; pkg/apis/core/v1/defaults.go.
 func defaultVolume(v *corev1.Volume) {
@@ -159,11 +178,9 @@ func defaultVolume(v *corev1.Volume) {
 	case v.ISCSI != nil:
 		fill(&v.ISCSI.ISCSIInterface, "default")
 	case v.Image != nil:
-		pull := corev1.PullIfNotPresent
-		if isLatest(v.Image.Reference) {
-			pull = corev1.PullAlways
+		if v.Image.PullPolicy == "" {
+			v.Image.PullPolicy = pullPolicy(v.Image.Reference)
 		}
-		fill(&v.Image.PullPolicy, pull)
 	}
 }
 

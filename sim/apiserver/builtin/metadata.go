@@ -23,14 +23,14 @@ type MetadataRules struct {
 	Custom bool
 }
 
-// ValidName returns the rule for the names of a built-in kind: DNS labels for StatefulSet and Namespace, DNS labels that
-// start with a letter for Service, DNS subdomains for the rest.
+// ValidName returns the rule for the names of a built-in kind: DNS labels for StatefulSet, Namespace and Service, anything that
+// can be part of a path for Event, PodDisruptionBudget and the kinds of RBAC, DNS subdomains for the rest.
 func ValidName(kind string) apivalidation.ValidateNameFunc {
 	switch kind {
-	case "StatefulSet", "Namespace":
+	case "StatefulSet", "Namespace", "Service":
 		return apivalidation.NameIsDNSLabel
-	case "Service":
-		return apivalidation.NameIsDNS1035Label
+	case "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Event", "PodDisruptionBudget":
+		return path.ValidatePathSegmentName
 	default:
 		return apivalidation.NameIsDNSSubdomain
 	}

@@ -13,34 +13,33 @@ import (
 
 // validatePodUpdate refuses changes of a pod's spec but for a few fields; ValidatePodUpdate. It stops at the first
 // container list whose length changed.
-func validatePodUpdate(pod, old *corev1.Pod, root *field.Path) field.ErrorList {
+func validatePodUpdate(spec, old *corev1.PodSpec, root *field.Path, version string) field.ErrorList {
 	var errs field.ErrorList
-	for _, group := range []struct {
-		name     string
-		new, old []corev1.Container
-	}{
-		{"containers", pod.Spec.Containers, old.Spec.Containers},
-		{"initContainers", pod.Spec.InitContainers, old.Spec.InitContainers},
-	} {
-		if len(group.new) != len(group.old) {
-			return append(errs, field.Forbidden(root.Child(group.name), "pod updates may not add or remove containers"))
+	before := containerGroups(old)
+	for i, group := range containerGroups(spec) {
+		at := root.Child(group.name)
+		if len(group.containers) != len(before[i].containers) {
+			return append(errs, field.Forbidden(at, "pod updates may not add or remove containers"))
 		}
-		for i := range group.new {
-			if group.new[i].Image == "" {
-				errs = append(errs, field.Required(root.Child(group.name).Index(i).Child("image"), ""))
-			}
+		for j := range group.containers {
+			errs = append(errs, required(group.containers[j].Image, at.Index(j).Child("image"))...)
 		}
 	}
-	errs = append(errs, validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds,
-		root.Child("activeDeadlineSeconds"))...)
-	errs = append(errs, validateGateUpdate(pod, old, root.Child("schedulingGates"))...)
-	errs = append(errs, validateAddedTolerations(pod.Spec.Tolerations, old.Spec.Tolerations, root.Child("tolerations"))...)
-	rest := withoutUpdatable(&pod.Spec, &old.Spec)
-	if !canon.Equal(rest, &old.Spec) {
+	deadline, stop := validateDeadlineUpdate(spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds, root.Child("activeDeadlineSeconds"))
+	if errs = append(errs, deadline...); stop {
+		return errs
+	}
+	errs = append(errs, validateAddedTolerations(spec.Tolerations, old.Tolerations, root.Child("tolerations"))...)
+	errs = append(errs, validateGateUpdate(spec, old, root.Child("schedulingGates"))...)
+	rest := withoutUpdatable(spec, old)
+	if len(old.SchedulingGates) > 0 {
+		errs = append(errs, validateNarrowing(rest, old, root)...)
+	}
+	if !canon.Equal(rest, old) {
 		errs = append(errs, field.Forbidden(root, "pod updates may not change fields other than `spec.containers[*].image`,"+
 			"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"+
 			"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"+
-			diff.Diff(&old.Spec, rest)))
+			diff.Diff(internal(old, version), internal(rest, version))))
 	}
 	return errs
 }
@@ -61,13 +60,74 @@ func withoutUpdatable(spec, old *corev1.PodSpec) *corev1.PodSpec {
 		spec.TerminationGracePeriodSeconds != nil && *spec.TerminationGracePeriodSeconds == 1 {
 		rest.TerminationGracePeriodSeconds = grace
 	}
-	if len(old.SchedulingGates) > 0 && len(spec.NodeSelector) >= len(old.NodeSelector) {
-		// A pod that is not ready to be scheduled may still be narrowed down.
-		if narrows(spec.NodeSelector, old.NodeSelector) {
-			rest.NodeSelector = old.NodeSelector
+	return rest
+}
+
+// validateNarrowing lets the choice of nodes become narrower while a pod is not ready to be scheduled, and leaves the old one
+// in the spec.
+func validateNarrowing(rest, old *corev1.PodSpec, root *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if !canon.Equal(&rest.NodeSelector, &old.NodeSelector) {
+		if !narrows(rest.NodeSelector, old.NodeSelector) {
+			errs = append(errs, field.Invalid(root.Child("nodeSelector"), rest.NodeSelector,
+				"only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
+		}
+		rest.NodeSelector = old.NodeSelector
+	}
+	var before, now *corev1.NodeAffinity
+	if old.Affinity != nil {
+		before = old.Affinity.NodeAffinity
+	}
+	if rest.Affinity != nil {
+		now = rest.Affinity.NodeAffinity
+	}
+	if canon.Equal(before, now) {
+		return errs
+	}
+	errs = append(errs, validateAffinityNarrowing(now, before, root.Child("affinity", "nodeAffinity"))...)
+	switch {
+	case rest.Affinity == nil:
+		rest.Affinity = &corev1.Affinity{NodeAffinity: before}
+	case old.Affinity == nil && rest.Affinity.PodAffinity == nil && rest.Affinity.PodAntiAffinity == nil:
+		rest.Affinity = nil
+	default:
+		rest.Affinity.NodeAffinity = before
+	}
+	return errs
+}
+
+// validateAffinityNarrowing is validateNodeAffinityMutation.
+func validateAffinityNarrowing(now, before *corev1.NodeAffinity, at *field.Path) field.ErrorList {
+	if before == nil || before.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	terms := before.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	var wanted []corev1.NodeSelectorTerm
+	if now != nil && now.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		wanted = now.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	}
+	at = at.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	if len(terms) > 0 && len(terms) != len(wanted) {
+		return field.ErrorList{field.Invalid(at, internal(wanted, ""), "no additions/deletions to non-empty NodeSelectorTerms list are allowed")}
+	}
+	var errs field.ErrorList
+	for i := range terms {
+		was, is := &terms[i], &wanted[i]
+		none := len(was.MatchExpressions)+len(was.MatchFields) == 0 && len(is.MatchExpressions)+len(is.MatchFields) > 0
+		if none || !extends(is.MatchExpressions, was.MatchExpressions) || !extends(is.MatchFields, was.MatchFields) {
+			errs = append(errs, field.Invalid(at.Index(i), internal(is, ""), "only additions are allowed (no mutations or deletions)"))
 		}
 	}
-	return rest
+	return errs
+}
+
+// extends says whether requirements begin with the old ones.
+func extends(now, before []corev1.NodeSelectorRequirement) bool {
+	if len(now) < len(before) {
+		return false
+	}
+	now = now[:len(before)]
+	return canon.Equal(&now, &before)
 }
 
 // narrows says whether a selector has all terms of an old one.
@@ -80,29 +140,32 @@ func narrows(selector, old map[string]string) bool {
 	return true
 }
 
-func validateDeadlineUpdate(deadline, old *int64, at *field.Path) field.ErrorList {
+// validateDeadlineUpdate lets a deadline come and become earlier. It says whether nothing else is checked.
+func validateDeadlineUpdate(deadline, old *int64, at *field.Path) (errs field.ErrorList, stop bool) {
 	switch {
 	case deadline == nil && old == nil:
-		return nil
+		return nil, false
 	case deadline == nil:
-		return field.ErrorList{field.Invalid(at, deadline, "must not update from a positive integer to nil value")}
+		return field.ErrorList{field.Invalid(at, deadline, "must not update from a positive integer to nil value")}, false
 	case *deadline < 0 || *deadline > maxSeconds:
-		return field.ErrorList{field.Invalid(at, *deadline, validation.InclusiveRangeError(0, maxSeconds))}
+		return field.ErrorList{field.Invalid(at, *deadline, validation.InclusiveRangeError(0, maxSeconds))}, true
 	case old != nil && *old < *deadline:
-		return field.ErrorList{field.Invalid(at, *deadline, "must be less than or equal to previous value")}
+		return field.ErrorList{field.Invalid(at, *deadline, "must be less than or equal to previous value")}, true
 	default:
-		return nil
+		return nil, false
 	}
 }
 
 // validateGateUpdate lets gates only go.
-func validateGateUpdate(pod, old *corev1.Pod, at *field.Path) field.ErrorList {
-	for _, gate := range pod.Spec.SchedulingGates {
-		if !slices.Contains(old.Spec.SchedulingGates, gate) {
-			return field.ErrorList{field.Forbidden(at, "only deletion is allowed, but found new scheduling gate '"+gate.Name+"'")}
+func validateGateUpdate(spec, old *corev1.PodSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, gate := range spec.SchedulingGates {
+		if !slices.Contains(old.SchedulingGates, gate) {
+			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
+				"only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
 		}
 	}
-	return nil
+	return errs
 }
 
 // validateAddedTolerations lets tolerations only come, and their seconds change.

@@ -43,7 +43,7 @@ func tolerateBriefly(spec *corev1.PodSpec, taint string) {
 
 // PreparePodStatus carries over what a write to the status of a pod may leave out; pkg/registry/core/pod/strategy.go
 // podStatusStrategy.
-func PreparePodStatus(pod, old *corev1.Pod) {
+func PreparePodStatus(pod, old *corev1.Pod, _ metav1.Time) {
 	fill(&pod.Status.QOSClass, old.Status.QOSClass)
 	fill(&pod.Status.ObservedGeneration, old.Status.ObservedGeneration)
 }
@@ -74,6 +74,7 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 // PreparePersistentVolumeClaim sets the status of a new claim; pkg/registry/core/persistentvolumeclaim/strategy.go.
 func PreparePersistentVolumeClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+	normalizeDataSources(&claim.Spec, nil)
 }
 
 // ProtectClaim adds the finalizer of the admission plugin StorageObjectInUseProtection to a new claim;
@@ -99,59 +100,6 @@ func PrepareNamespace(namespace *corev1.Namespace) {
 // pkg/registry/core/namespace/strategy.go.
 func KeepNamespaceFinalizers(namespace, old *corev1.Namespace) {
 	namespace.Spec.Finalizers = old.Spec.Finalizers
-}
-
-// NeedsClusterIP says whether an address has to be allocated for a new service, to be handed to [AllocateService].
-func NeedsClusterIP(service *corev1.Service) bool {
-	return service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.ClusterIP == "" && len(service.Spec.ClusterIPs) == 0
-}
-
-// AllocateService sets the address fields of a new service in a cluster with IPv4 only; pkg/registry/core/service/storage/
-// alloc.go. The address is used if the service needs one, see [NeedsClusterIP]; choosing it is left to the caller. Node
-// ports are not allocated.
-func AllocateService(service *corev1.Service, address string) {
-	spec := &service.Spec
-	if spec.Type == corev1.ServiceTypeExternalName {
-		return
-	}
-	switch {
-	case spec.ClusterIP == "" && len(spec.ClusterIPs) == 0:
-		spec.ClusterIP, spec.ClusterIPs = address, []string{address}
-	case spec.ClusterIP == "":
-		spec.ClusterIP = spec.ClusterIPs[0]
-	case len(spec.ClusterIPs) == 0:
-		spec.ClusterIPs = []string{spec.ClusterIP}
-	}
-	policy, families := corev1.IPFamilyPolicySingleStack, []corev1.IPFamily{corev1.IPv4Protocol}
-	if spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0 {
-		// A headless service whose endpoints somebody else writes may have any.
-		policy, families = corev1.IPFamilyPolicyRequireDualStack, append(families, corev1.IPv6Protocol)
-	}
-	fillPointer(&spec.IPFamilyPolicy, policy)
-	if len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = families
-	}
-}
-
-// KeepAllocations carries over the addresses of a service that an update leaves out; pkg/registry/core/service/storage/
-// storage.go patchAllocatedValues and defaultOnUpdate.
-func KeepAllocations(service, old *corev1.Service) {
-	spec, before := &service.Spec, &old.Spec
-	if spec.Type == corev1.ServiceTypeExternalName || before.Type == corev1.ServiceTypeExternalName {
-		return
-	}
-	if spec.ClusterIP == "" && (len(spec.ClusterIPs) == 0 || slices.Equal(spec.ClusterIPs, before.ClusterIPs)) {
-		spec.ClusterIP = before.ClusterIP
-	}
-	if len(spec.ClusterIPs) == 0 && spec.ClusterIP == before.ClusterIP {
-		spec.ClusterIPs = slices.Clone(before.ClusterIPs)
-	}
-	if spec.IPFamilyPolicy == nil {
-		spec.IPFamilyPolicy = before.IPFamilyPolicy
-	}
-	if len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = slices.Clone(before.IPFamilies)
-	}
 }
 
 // PodGracePeriod returns for how many seconds a delete leaves a pod in place, and whether it does so at all;

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 
@@ -21,29 +22,24 @@ import (
 func ValidateStatefulSet(set, old *appsv1.StatefulSet, version string) field.ErrorList {
 	root := field.NewPath("spec")
 	if old == nil {
-		errs := append(validateSetSpec(&set.Spec, root), validateSetSelector(&set.Spec, root)...)
-		return append(errs, validateSetParts(&set.Spec, root)...)
+		return join(validateSetSpec(&set.Spec, nil, root, version), validateSetPods(&set.Spec, false, root, version))
 	}
 	if canon.Equal(&set.Spec, &old.Spec) {
 		return nil
 	}
-	errs := validateSetSpec(&set.Spec, root)
+	errs := validateSetSpec(&set.Spec, &old.Spec, root, version)
 	// What is as it was is as valid as it was, and most updates leave the template alone.
-	sameTemplate := canon.Equal(&set.Spec.Template, &old.Spec.Template)
-	if !sameTemplate || !canon.Equal(set.Spec.Selector, old.Spec.Selector) {
-		errs = append(errs, validateSetSelector(&set.Spec, root)...)
-	}
-	sameParts := sameTemplate && set.Spec.ServiceName == old.Spec.ServiceName &&
-		canon.Equal(&set.Spec.VolumeClaimTemplates, &old.Spec.VolumeClaimTemplates)
-	// These checks are younger than the kind: an object that fails them may stay as it is.
-	if !sameParts && len(validateSetParts(&old.Spec, root)) == 0 {
-		errs = append(errs, validateSetParts(&set.Spec, root)...)
+	if !canon.Equal(&set.Spec.Template, &old.Spec.Template) || !canon.Equal(set.Spec.Selector, old.Spec.Selector) ||
+		!canon.Equal(&set.Spec.VolumeClaimTemplates, &old.Spec.VolumeClaimTemplates) {
+		// The checks of the pod are younger than the kind: an object that fails them may stay as it is.
+		broken := len(validateSetSpec(&old.Spec, &old.Spec, nil, version))+len(validateSetPods(&old.Spec, false, nil, version)) > 0
+		errs = append(errs, validateSetPods(&set.Spec, broken, root, version)...)
 	}
 	return append(errs, validateSetUpdate(&set.Spec, &old.Spec, root, version)...)
 }
 
-// validateSetSpec is ValidateStatefulSetSpec without the selector, the pod and the claims.
-func validateSetSpec(spec *appsv1.StatefulSetSpec, root *field.Path) field.ErrorList {
+// validateSetSpec is ValidateStatefulSetSpec up to the selector and the template.
+func validateSetSpec(spec, old *appsv1.StatefulSetSpec, root *field.Path, version string) field.ErrorList {
 	var errs field.ErrorList
 	switch spec.PodManagementPolicy {
 	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
@@ -51,41 +47,41 @@ func validateSetSpec(spec *appsv1.StatefulSetSpec, root *field.Path) field.Error
 		errs = append(errs, field.Invalid(root.Child("podManagementPolicy"), spec.PodManagementPolicy,
 			"must be 'OrderedReady' or 'Parallel'"))
 	}
-	errs = append(errs, validateUpdateStrategy(&spec.UpdateStrategy, root.Child("updateStrategy"))...)
+	errs = append(errs, validateUpdateStrategy(&spec.UpdateStrategy, root.Child("updateStrategy"), version)...)
 	if policy := spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
 		at := root.Child("persistentVolumeClaimRetentionPolicy")
 		retention := []appsv1.PersistentVolumeClaimRetentionPolicyType{
-			appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 		}
-		errs = append(errs, oneOf(policy.WhenDeleted, retention, at.Child("whenDeleted"))...)
-		errs = append(errs, oneOf(policy.WhenScaled, retention, at.Child("whenScaled"))...)
+		errs = append(errs, supported(policy.WhenDeleted, retention, at.Child("whenDeleted"))...)
+		errs = append(errs, supported(policy.WhenScaled, retention, at.Child("whenScaled"))...)
+	}
+	if old == nil { // they cannot change
+		for i := range spec.VolumeClaimTemplates {
+			claim, at := &spec.VolumeClaimTemplates[i], root.Child("volumeClaimTemplates").Index(i)
+			errs = append(errs, validateClaimSpec(&claim.Spec, at.Child("spec"))...)
+		}
 	}
 	errs = append(errs, notNegative(spec.Replicas, root.Child("replicas"))...)
 	errs = append(errs, notNegative(&spec.MinReadySeconds, root.Child("minReadySeconds"))...)
 	if spec.Ordinals != nil {
 		errs = append(errs, notNegative(&spec.Ordinals.Start, root.Child("ordinals.start"))...)
 	}
-	errs = append(errs, notNegative(spec.RevisionHistoryLimit, root.Child("revisionHistoryLimit"))...)
-	template := root.Child("template", "spec")
-	if policy := spec.Template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {
-		errs = append(errs, oneOf(policy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}, template.Child("restartPolicy"))...)
-	}
-	if spec.Template.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(template.Child("activeDeadlineSeconds"),
-			"activeDeadlineSeconds in StatefulSet is not Supported"))
+	if old == nil && spec.ServiceName != "" {
+		errs = append(errs, named(spec.ServiceName, validation.IsDNS1123Label, root.Child("serviceName"))...)
 	}
 	return errs
 }
 
-func validateUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy, root *field.Path) field.ErrorList {
+func validateUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy, root *field.Path, version string) field.ErrorList {
 	rolling, at := strategy.RollingUpdate, root.Child("rollingUpdate")
 	switch {
 	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType && rolling != nil:
-		return field.ErrorList{field.Invalid(at, rolling, "only allowed for updateStrategy 'RollingUpdate'")}
+		return field.ErrorList{field.Invalid(at, internal(rolling, version), "only allowed for updateStrategy 'RollingUpdate'")}
 	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
 		return nil
 	case strategy.Type != appsv1.RollingUpdateStatefulSetStrategyType:
-		return field.ErrorList{field.Invalid(root, strategy, "must be 'RollingUpdate' or 'OnDelete'")}
+		return field.ErrorList{field.Invalid(root, internal(strategy, version), "must be 'RollingUpdate' or 'OnDelete'")}
 	case rolling == nil:
 		return nil
 	}
@@ -117,50 +113,63 @@ func validateMaxUnavailable(value *intstr.IntOrString, at *field.Path) field.Err
 	}
 }
 
-// validateSetSelector checks the selector, and that it selects the pods of the template.
-func validateSetSelector(spec *appsv1.StatefulSetSpec, root *field.Path) field.ErrorList {
+// validateSetPods checks the selector, and the template that it has to select. Broken tells that the object was stored before
+// its template was checked.
+func validateSetPods(spec *appsv1.StatefulSetSpec, broken bool, root *field.Path, version string) field.ErrorList {
 	at := root.Child("selector")
 	var errs field.ErrorList
 	if spec.Selector == nil {
 		errs = append(errs, field.Required(at, ""))
 	} else {
-		errs = append(errs, metavalidation.ValidateLabelSelector(spec.Selector, metavalidation.LabelSelectorValidationOptions{}, at)...)
-		if len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
+		errs = append(errs, validateSelector(spec.Selector, at)...)
+		if isEmptySelector(spec.Selector) {
 			errs = append(errs, field.Invalid(at, spec.Selector, "empty selector is invalid for statefulset"))
 		}
 	}
+	always := validateAlwaysRunning(&spec.Template.Spec, "StatefulSet", root.Child("template", "spec"))
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
 	if err != nil {
-		return append(errs, field.Invalid(at, spec.Selector, ""))
+		return append(append(errs, field.Invalid(at, spec.Selector, "")), always...)
 	}
-	template := root.Child("template")
+	at = root.Child("template")
 	if set := spec.Template.Labels; !selector.Empty() && !selector.Matches(labels.Set(set)) {
-		errs = append(errs, field.Invalid(template.Child("metadata", "labels"), set, "`selector` does not match template `labels`"))
+		errs = append(errs, field.Invalid(at.Child("metadata", "labels"), set, notMismatched))
 	}
-	errs = append(errs, metavalidation.ValidateLabels(spec.Template.Labels, template.Child("labels"))...)
-	return append(errs, apivalidation.ValidateAnnotations(spec.Template.Annotations, template.Child("annotations"))...)
+	if !broken {
+		errs = append(errs, validatePodTemplate(setTemplate(spec), at, version)...)
+	}
+	errs = append(errs, metavalidation.ValidateLabels(spec.Template.Labels, at.Child("labels"))...)
+	errs = append(errs, apivalidation.ValidateAnnotations(spec.Template.Annotations, at.Child("annotations"))...)
+	return append(errs, always...)
 }
 
-// validateSetParts checks the pod, the claims and the service of a StatefulSet, which Kubernetes does since 1.34. To the
-// pod, the claims are volumes.
-func validateSetParts(spec *appsv1.StatefulSetSpec, root *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	pod := spec.Template.Spec
-	claims := map[string]bool{}
+// setTemplate returns what is checked of the template: the claims are volumes of the pod, whose name and domain are given.
+func setTemplate(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
+	template := spec.Template
+	pod := &template.Spec
+	pod.Subdomain, pod.Hostname = "", ""
+	if len(spec.VolumeClaimTemplates) == 0 {
+		return &template
+	}
+	var volumes []corev1.Volume
+	has := func(name string) func(corev1.Volume) bool {
+		return func(v corev1.Volume) bool { return v.Name == name }
+	}
 	for i := range spec.VolumeClaimTemplates {
-		claim, at := &spec.VolumeClaimTemplates[i], root.Child("volumeClaimTemplates").Index(i)
-		claims[claim.Name] = true
-		errs = append(errs, validateClaimSpec(&claim.Spec, at.Child("spec"))...)
+		if name := spec.VolumeClaimTemplates[i].Name; !slices.ContainsFunc(volumes, has(name)) {
+			volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+			}})
+		}
 	}
-	errs = append(errs, validatePodSpec(&pod, claims, root.Child("template", "spec"))...)
-	if len(pod.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(root.Child("template", "spec", "ephemeralContainers"),
-			"ephemeral containers not allowed in pod template"))
+	claims := volumes
+	for _, volume := range pod.Volumes {
+		if !slices.ContainsFunc(claims, has(volume.Name)) {
+			volumes = append(volumes, volume)
+		}
 	}
-	if spec.ServiceName != "" {
-		errs = append(errs, named(spec.ServiceName, validation.IsDNS1123Subdomain, root.Child("serviceName"))...)
-	}
-	return errs
+	pod.Volumes = volumes
+	return &template
 }
 
 // validateSetUpdate refuses changes of what identifies pods and claims. 1.36 has one text for all of it, 1.37 one error for
@@ -173,7 +182,7 @@ func validateSetUpdate(spec, old *appsv1.StatefulSetSpec, root *field.Path, vers
 	}{
 		{"selector", &spec.Selector, &old.Selector, func() any { return spec.Selector }},
 		{"volumeClaimTemplates", &spec.VolumeClaimTemplates, &old.VolumeClaimTemplates,
-			func() any { return internalClaims(spec.VolumeClaimTemplates) }},
+			func() any { return internal(spec.VolumeClaimTemplates, version) }},
 		{"serviceName", &spec.ServiceName, &old.ServiceName, func() any { return spec.ServiceName }},
 		{"podManagementPolicy", &spec.PodManagementPolicy, &old.PodManagementPolicy, func() any { return spec.PodManagementPolicy }},
 	}
@@ -234,13 +243,23 @@ func ValidateStatefulSetStatus(set, old *appsv1.StatefulSet, _ string) field.Err
 // ValidateControllerRevision checks a new ControllerRevision or an update; pkg/apis/apps/validation/validation.go.
 func ValidateControllerRevision(revision, old *appsv1.ControllerRevision, _ string) field.ErrorList {
 	at := field.NewPath("data")
-	var errs field.ErrorList
-	if len(revision.Data.Raw) == 0 && revision.Data.Object == nil {
-		errs = append(errs, field.Required(at, "data is mandatory"))
+	errs := notNegative(&revision.Revision, field.NewPath("revision"))
+	if old != nil {
+		return append(errs, immutable(&revision.Data, &old.Data, revision.Data, at)...)
 	}
-	errs = append(errs, notNegative(&revision.Revision, field.NewPath("revision"))...)
-	if old != nil && !canon.Equal(&revision.Data, &old.Data) {
-		errs = append(errs, field.Invalid(at, revision.Data, apivalidation.FieldImmutableErrorMsg))
+	if revision.Data.Object != nil {
+		return errs // it was not decoded, and is an object
+	}
+	var data any
+	err := json.Unmarshal(revision.Data.Raw, &data)
+	_, isObject := data.(map[string]any)
+	switch {
+	case len(revision.Data.Raw) == 0, err == nil && data == nil:
+		errs = append(errs, field.Required(at, "data is mandatory"))
+	case err != nil:
+		errs = append(errs, field.Invalid(at, "<value omitted>", "error parsing data: "+err.Error()))
+	case !isObject:
+		errs = append(errs, field.Required(at, "data must be a valid JSON object"))
 	}
 	return errs
 }
@@ -260,6 +279,14 @@ func oneOf[S ~string](value S, allowed []S, at *field.Path) field.ErrorList {
 	}
 	if value == "" {
 		return field.ErrorList{field.Required(at, "")}
+	}
+	return field.ErrorList{field.NotSupported(at, value, allowed)}
+}
+
+// supported refuses a value that is not among those given, an empty one too.
+func supported[S ~string](value S, allowed []S, at *field.Path) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
 	}
 	return field.ErrorList{field.NotSupported(at, value, allowed)}
 }

@@ -68,6 +68,25 @@ func (d *Definition) Prune(object map[string]any) {
 	}
 }
 
+// PruneUnknown drops what [Definition.Prune] drops, and returns the paths of the fields that neither the schema nor the metadata
+// of objects know, in the order in which a real server warns of them: schemaCoercingDecoder in
+// pkg/apiserver/customresource_handler.go of k8s.io/apiextensions-apiserver v1.36.
+func (d *Definition) PruneUnknown(object map[string]any) []string {
+	_, _, unknown, err := objectmeta.GetObjectMetaWithOptions(object,
+		objectmeta.ObjectMetaOptions{DropMalformedFields: true, ReturnUnknownFieldPaths: true})
+	if err != nil {
+		unknown = nil // what is no metadata at all is refused later
+	}
+	track := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	unknown = append(unknown, pruning.PruneWithOptions(object, d.structural, true, track)...)
+	if d.embedded {
+		_, inside := objectmeta.CoerceWithOptions(nil, object, d.structural, false,
+			objectmeta.CoerceOptions{DropInvalidFields: true, ReturnUnknownFieldPaths: true})
+		unknown = append(unknown, inside...)
+	}
+	return unknown
+}
+
 // metadataFields are the fields of metav1.ObjectMeta.
 var metadataFields = map[string]bool{
 	"name": true, "generateName": true, "namespace": true, "selfLink": true, "uid": true, "resourceVersion": true,

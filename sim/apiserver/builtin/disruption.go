@@ -1,0 +1,49 @@
+package builtin
+
+import (
+	policyv1 "k8s.io/api/policy/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/stalemate-dev/stalemate/sim/canon"
+)
+
+// ValidatePodDisruptionBudget checks a new PodDisruptionBudget or an update; pkg/apis/policy/validation/validation.go.
+func ValidatePodDisruptionBudget(budget, old *policyv1.PodDisruptionBudget, version string) field.ErrorList {
+	spec, root := &budget.Spec, field.NewPath("spec")
+	if old != nil && canon.Equal(spec, &old.Spec) {
+		return nil
+	}
+	var errs field.ErrorList
+	if spec.MinAvailable != nil && spec.MaxUnavailable != nil {
+		errs = append(errs, field.Invalid(root, internal(*spec, version), "minAvailable and maxUnavailable cannot be both set"))
+	}
+	for _, amount := range []struct {
+		name  string
+		value *intstr.IntOrString
+	}{{"minAvailable", spec.MinAvailable}, {"maxUnavailable", spec.MaxUnavailable}} {
+		if amount.value != nil {
+			at := root.Child(amount.name)
+			errs = join(errs, validateIntOrPercent(*amount.value, at), atMostAll(*amount.value, at))
+		}
+	}
+	errs = append(errs, validateSelector(spec.Selector, root.Child("selector"))...)
+	if policy := spec.UnhealthyPodEvictionPolicy; policy != nil {
+		errs = append(errs, supported(*policy, []policyv1.UnhealthyPodEvictionPolicyType{
+			policyv1.AlwaysAllow, policyv1.IfHealthyBudget,
+		}, root.Child("unhealthyPodEvictionPolicy"))...)
+	}
+	return errs
+}
+
+// ValidatePodDisruptionBudgetStatus checks a status write.
+func ValidatePodDisruptionBudgetStatus(budget, _ *policyv1.PodDisruptionBudget, _ string) field.ErrorList {
+	status, root := &budget.Status, field.NewPath("status")
+	return join(
+		metavalidation.ValidateConditions(status.Conditions, root.Child("conditions")),
+		validateCounts(root, replicaCount{"disruptionsAllowed", status.DisruptionsAllowed},
+			replicaCount{"currentHealthy", status.CurrentHealthy}, replicaCount{"desiredHealthy", status.DesiredHealthy},
+			replicaCount{"expectedPods", status.ExpectedPods}),
+	)
+}

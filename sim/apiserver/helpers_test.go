@@ -1,0 +1,66 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
+)
+
+func fixedClock() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// generic returns the JSON form of a value.
+func generic(value any) any {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	var decoded any
+	if err := json.Unmarshal(data, &decoded); err != nil {
+		panic(err)
+	}
+	return decoded
+}
+
+func keys(maps ...map[string]any) []string {
+	var names []string
+	for _, m := range maps {
+		for name := range m {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// GoldenKinds returns the kinds of the recordings. Tests share them and must not add to them.
+func GoldenKinds(version Version) *Kinds {
+	if version == V136 {
+		return kinds136()
+	}
+	return kinds137()
+}
+
+var (
+	kinds136 = sync.OnceValue(func() *Kinds { return loadKinds(V136) })
+	kinds137 = sync.OnceValue(func() *Kinds { return loadKinds(V137) })
+)
+
+func loadKinds(version Version) *Kinds {
+	text, err := os.ReadFile("testdata/widgets.yaml")
+	if err != nil {
+		panic(err)
+	}
+	definitions, err := crd.Load(text)
+	if err != nil {
+		panic(err)
+	}
+	kinds := NewKinds(version)
+	if _, err := kinds.AddCRD(definitions[0]); err != nil {
+		panic(err)
+	}
+	return kinds
+}
