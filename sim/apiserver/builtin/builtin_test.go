@@ -295,17 +295,16 @@ func TestValidateStatefulSet(t *testing.T) {
 			[]string{
 				"spec.replicas: Invalid value: -1: must be greater than or equal to 0",
 				"spec.minReadySeconds: Invalid value: -2: must be greater than or equal to 0",
-				"spec.ordinals.start: Invalid value: -4: must be greater than or equal to 0",
-				"spec.revisionHistoryLimit: Invalid value: -3: must be greater than or equal to 0"}},
+				"spec.ordinals.start: Invalid value: -4: must be greater than or equal to 0"}}, // and nobody minds the history
 		{"enums", set(selected, template, "podManagementPolicy: A, updateStrategy: {type: B}, "+
 			"persistentVolumeClaimRetentionPolicy: {whenScaled: C}"), "",
 			[]string{
 				`spec.podManagementPolicy: Invalid value: "A": must be 'OrderedReady' or 'Parallel'`,
-				`spec.updateStrategy: Invalid value: {"type":"B"}: must be 'RollingUpdate' or 'OnDelete'`,
-				`spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: "C": supported values: "Delete", "Retain"`}},
+				`spec.updateStrategy: Invalid value: {"Type":"B","RollingUpdate":null}: must be 'RollingUpdate' or 'OnDelete'`,
+				`spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: "C": supported values: "Retain", "Delete"`}},
 		{"OnDelete with a partition", set(selected, template, "updateStrategy: {type: OnDelete, rollingUpdate: "+
 			"{partition: 1}}"), "",
-			[]string{`spec.updateStrategy.rollingUpdate: Invalid value: {"partition":1}: only allowed for updateStrategy ` +
+			[]string{`spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":1,"MaxUnavailable":null}: only allowed for updateStrategy ` +
 				`'RollingUpdate'`}},
 		{"selector of others", set("selector: {matchLabels: {app: db}}", template), "",
 			[]string{"spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
@@ -368,8 +367,8 @@ func TestValidatePod(t *testing.T) {
 					`alphanumeric characters or '-', ` +
 					`and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for ` +
 					`validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
-				`spec.containers[1].image: Invalid value: " i": must not have leading or trailing whitespace`,
-				`spec.initContainers[0].name: Duplicate value: "b"`}},
+				`spec.initContainers[0].name: Duplicate value: "b"`,
+				`spec.containers[1].image: Invalid value: " i": must not have leading or trailing whitespace`}},
 		{"ports", "spec: {containers: [{name: c, image: i, ports: [{}, {containerPort: 70000, protocol: ICMP}, " +
 			"{name: p, containerPort: 1}, {name: p, containerPort: 2, hostPort: -1}]}]}", "", []string{
 			"spec.containers[0].ports[0].containerPort: Required value",
@@ -381,9 +380,11 @@ func TestValidatePod(t *testing.T) {
 			"{fieldPath: p}}}, {name: b, valueFrom: {}}]}]}", "",
 			[]string{
 				"spec.containers[0].env[0].name: Required value",
+				"spec.containers[0].env[1].valueFrom.fieldRef.fieldPath: Invalid value: \"p\": error converting fieldPath: field label " +
+					"not supported: p",
 				"spec.containers[0].env[1].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty",
 				"spec.containers[0].env[2].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, " +
-					"`resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"}},
+					"`resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"}},
 		{"resources", "spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: -1}, requests: " +
 			"{cpu: 2}}}]}", "",
 			[]string{
@@ -398,11 +399,10 @@ func TestValidatePod(t *testing.T) {
 		{"volumes", pod("volumes: [{}, {name: v, secret: {}}, {name: v, emptyDir: {}, configMap: {name: c}}]"), "", []string{
 			"spec.volumes[0].name: Required value",
 			"spec.volumes[1].secret.secretName: Required value",
-			`spec.volumes[2].name: Duplicate value: "v"`,
-			"spec.volumes[2]: Forbidden: may not specify more than 1 volume type"}},
+			"spec.volumes[2].configMap: Forbidden: may not specify more than 1 volume type"}},
 		{"policies", pod("restartPolicy: A, dnsPolicy: B, activeDeadlineSeconds: 0, hostname: web"), "", []string{
-			`spec.restartPolicy: Unsupported value: "A": supported values: "Always", "Never", "OnFailure"`,
-			`spec.dnsPolicy: Unsupported value: "B": supported values: "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"`,
+			`spec.restartPolicy: Unsupported value: "A": supported values: "Always", "OnFailure", "Never"`,
+			`spec.dnsPolicy: Unsupported value: "B": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"`,
 			"spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"}},
 		{"tolerations", pod("tolerations: [{}, {key: k, operator: Near}, {key: k, tolerationSeconds: 1}, {key: k, " +
 			"operator: Exists}]"), "",
@@ -427,9 +427,14 @@ func TestValidatePodUpdate(t *testing.T) {
 		"(allow it to be set to 1 if it was previously negative)"
 	const one, two = "tolerations: [{key: a, operator: Exists, effect: NoExecute}]",
 		"tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 1}, {key: b, operator: Exists}]"
+	affinity := func(more string) string {
+		return "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: " +
+			"[{key: a, operator: Exists}" + more + "]}]}}}"
+	}
 	check(t, builtin.DefaultPod, builtin.ValidatePod, []validation{
 		{"image", pod("a:2", ""), pod("a:1", ""), nil},
-		{"no image", pod("", ""), pod("a:1", ""), []string{"spec.containers[0].image: Required value"}},
+		{"no image", pod("", ""), pod("a:1", ""), []string{
+			"spec.containers[0].image: Required value", "spec.containers[0].image: Required value"}}, // said twice
 		{"policy", pod("a:1", "restartPolicy: Never"), pod("a:1", ""), []string{other}},
 		{"more containers", "spec: {containers: [{name: c, image: i}, {name: d, image: i}]}", pod("i", ""),
 			[]string{"spec.containers: Forbidden: pod updates may not add or remove containers"}},
@@ -447,10 +452,14 @@ func TestValidatePodUpdate(t *testing.T) {
 		{"a gate less", pod("i", "nodeSelector: {a: b, c: d}"), pod("i", "schedulingGates: [{name: g}], nodeSelector: "+
 			"{a: b}"), nil},
 		{"a gate more", pod("i", "schedulingGates: [{name: g}]"), pod("i", ""),
-			[]string{"spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'g'"}},
+			[]string{"spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'g'"}},
 		{"a wider selector", pod("i", "schedulingGates: [{name: g}]"), pod("i", "schedulingGates: [{name: g}], "+
 			"nodeSelector: {a: b}"),
-			[]string{other}},
+			[]string{"spec.nodeSelector: Invalid value: null: only additions to spec.nodeSelector are allowed (no mutations or deletions)"}},
+		{"a narrower affinity", pod("i", affinity(", {key: c, operator: Exists}")), pod("i", "schedulingGates: [{name: g}], "+affinity("")), nil},
+		{"a wider affinity", pod("i", "schedulingGates: [{name: g}]"), pod("i", "schedulingGates: [{name: g}], "+affinity("")),
+			[]string{"spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Invalid value: " +
+				"null: no additions/deletions to non-empty NodeSelectorTerms list are allowed"}},
 	})
 	check(t, builtin.DefaultPod, builtin.ValidatePodStatus, []validation{
 		{"class", "status: {qosClass: Burstable}", "status: {qosClass: BestEffort}",
@@ -520,7 +529,6 @@ func TestValidatePersistentVolumeClaim(t *testing.T) {
 		{"empty", "spec: {accessModes: [ReadWriteOncePod, ReadSometimes], volumeMode: Tape}", "", []string{
 			`spec.accessModes: Unsupported value: "ReadSometimes": supported values: "ReadOnlyMany", "ReadWriteMany", ` +
 				`"ReadWriteOnce", "ReadWriteOncePod"`,
-			"spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
 			"spec.resources[storage]: Required value",
 			`spec.volumeMode: Unsupported value: "Tape": supported values: "Block", "Filesystem"`}},
 		{"grown", claim("4Gi", "volumeName: v"), claim("2Gi", "volumeName: v"), nil},
@@ -557,15 +565,16 @@ func TestValidateOthers(t *testing.T) {
 	check(t, builtin.DefaultNode, builtin.ValidateNode, []validation{
 		{"taints", "spec: {taints: [{key: a, effect: NoSchedule}, {key: a, effect: NoSchedule}, {key: b, effect: Stay}]}", "",
 			[]string{
-				`spec.taints[1]: Duplicate value: {"key":"a","effect":"NoSchedule"}`,
-				`spec.taints[2].effect: Unsupported value: "Stay": supported values: "NoExecute", "NoSchedule", "PreferNoSchedule"`}},
+				`metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoSchedule","TimeAdded":null}: ` +
+					`taints must be unique by key and effect pair`,
+				`metadata.taints[2].effect: Unsupported value: "Stay": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
 		{"identity", "spec: {providerID: b}", "spec: {providerID: a}",
 			[]string{`spec.providerID: Forbidden: node updates may not change providerID except from "" to valid`}},
 	})
 	check(t, builtin.DefaultControllerRevision, builtin.ValidateControllerRevision, []validation{
 		{"valid", "{revision: 2, data: {a: 1}}", "{revision: 1, data: {a: 1}}", nil},
-		{"empty", "revision: -1", "", []string{"data: Required value: data is mandatory",
-			"revision: Invalid value: -1: must be greater than or equal to 0"}},
+		{"empty", "revision: -1", "", []string{
+			"revision: Invalid value: -1: must be greater than or equal to 0", "data: Required value: data is mandatory"}},
 		{"changed", "{revision: 1, data: {a: 2}}", "{revision: 1, data: {a: 1}}",
 			[]string{`data: Invalid value: {"a":2}: field is immutable`}},
 	})
