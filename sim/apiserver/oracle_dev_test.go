@@ -120,6 +120,36 @@ func TestOracleDev(t *testing.T) {
 					cases = append(cases, strategyCase{Name: b + " update " + desc, Create: bases[b], Op: "update", Update: d})
 				})
 			}
+			if os.Getenv("STATUS") != "" {
+				cases = nil
+				stb, _ := os.ReadFile("/tmp/statuses.json")
+				all := map[string]json.RawMessage{}
+				if err := json.Unmarshal(stb, &all); err != nil { t.Fatal(err) }
+				status, ok := all[name]
+				if !ok { continue }
+				wrap, _ := json.Marshal(map[string]any{"status": json.RawMessage(status)})
+				for i, b := range bn {
+					if first[i].Error != nil || b == "minimal" && len(bn) > 1 { continue }
+					var st map[string]any
+					json.Unmarshal(first[i].Object, &st)
+					json.Unmarshal(wrap, &st)
+					cases = append(cases, strategyCase{Name: b + " update .status=same", Create: bases[b], Op: "status", Status: wrap, Update: must(json.Marshal(st))})
+					mutate(st["status"], "", func(any) {}, func(desc string) {
+						d, _ := json.Marshal(st)
+						cases = append(cases, strategyCase{Name: b + " update .status" + desc, Create: bases[b], Op: "status", Status: wrap, Update: d})
+					})
+					json.Unmarshal(first[i].Object, &st)
+					json.Unmarshal(wrap, &st)
+					s0 := st["status"]; delete(st, "status")
+					mutate(st, "", func(any) {}, func(desc string) {
+						if strings.Count(desc, ".") > 2 { return }
+						st["status"] = s0
+						d, _ := json.Marshal(st)
+						delete(st, "status")
+						cases = append(cases, strategyCase{Name: b + " update (rest)" + desc, Create: bases[b], Op: "status", Status: wrap, Update: d})
+					})
+				}
+			}
 			want := runOracle(t, v.bin, cases)
 			bad, objs, extra, missing, texts, causes := 0, 0, 0, 0, 0, 0
 			p := strategyPlayer{kinds}
@@ -157,3 +187,5 @@ func TestOracleDev(t *testing.T) {
 var portMask = regexp.MustCompile(`"(nodePort|healthCheckNodePort)":\d+`)
 
 func maskPorts(b json.RawMessage) json.RawMessage { return portMask.ReplaceAll(b, []byte(`"$1":1`)) }
+
+func must(b []byte, err error) []byte { if err != nil { panic(err) }; return b }

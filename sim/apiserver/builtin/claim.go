@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/diff"
@@ -96,7 +98,9 @@ func validateDataSource(apiGroup *string, kind, name string, at *field.Path) fie
 }
 
 // PreparePersistentVolumeClaimUpdate fills in the sources of an update as of a new claim.
-func PreparePersistentVolumeClaimUpdate(claim, old *corev1.PersistentVolumeClaim) { normalizeDataSources(&claim.Spec, &old.Spec) }
+func PreparePersistentVolumeClaimUpdate(claim, old *corev1.PersistentVolumeClaim) {
+	normalizeDataSources(&claim.Spec, &old.Spec)
+}
 
 // normalizeDataSources lets the two fields for the source of a volume say the same where one of them is empty;
 // pkg/api/persistentvolumeclaim/util.go. A source of another kind than those that are known is dropped.
@@ -166,9 +170,51 @@ func validateClaimUpdate(claim, old *corev1.PersistentVolumeClaim, root *field.P
 
 // ValidatePersistentVolumeClaimStatus checks a status write.
 func ValidatePersistentVolumeClaimStatus(claim, _ *corev1.PersistentVolumeClaim, _ string) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range sortedNames(claim.Status.Capacity) {
-		errs = append(errs, amountNotNegative(claim.Status.Capacity[name], field.NewPath("status", "capacity").Key(string(name)))...)
+	status, root := &claim.Status, field.NewPath("status")
+	errs := validateSizes(status.Capacity, root.Child("capacity"))
+	at := root.Child("allocatedResourceStatuses")
+	for _, name := range sortedNames(status.AllocatedResourceStatuses) {
+		errs = append(errs, validateClaimResource(name, at)...)
+		if !slices.Contains(resizeStatuses, status.AllocatedResourceStatuses[name]) {
+			errs = append(errs, field.NotSupported(at, name, resizeStatuses))
+		}
+	}
+	at = root.Child("allocatedResources")
+	for _, name := range sortedNames(status.AllocatedResources) {
+		wrong := validateClaimResource(name, at)
+		if len(wrong) == 0 {
+			wrong = validateSizes(corev1.ResourceList{name: status.AllocatedResources[name]}, at)
+		}
+		errs = append(errs, wrong...)
 	}
 	return errs
+}
+
+var resizeStatuses = []corev1.ClaimResourceStatus{
+	corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
+	corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible,
+	corev1.PersistentVolumeClaimNodeResizePending,
+}
+
+// validateSizes is validateBasicResource for each of some amounts.
+func validateSizes(amounts corev1.ResourceList, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range sortedNames(amounts) {
+		amount := amounts[name]
+		if n := amount.Value(); n < 0 {
+			errs = append(errs, field.Invalid(at.Key(string(name)), n, "must be a valid resource quantity"))
+		}
+	}
+	return errs
+}
+
+// validateClaimResource is validatePersistentVolumeClaimResourceKey.
+func validateClaimResource(name corev1.ResourceName, at *field.Path) field.ErrorList {
+	if errs := named(string(name), validation.IsQualifiedName, at); len(errs) > 0 {
+		return errs
+	}
+	if name != corev1.ResourceStorage && isNative(name) {
+		return field.ErrorList{field.NotSupported(at, name, []string{"storage", "custom resources prefixed with unreserved domain"})}
+	}
+	return nil
 }

@@ -38,12 +38,41 @@ func ValidatePodDisruptionBudget(budget, old *policyv1.PodDisruptionBudget, vers
 }
 
 // ValidatePodDisruptionBudgetStatus checks a status write.
-func ValidatePodDisruptionBudgetStatus(budget, _ *policyv1.PodDisruptionBudget, _ string) field.ErrorList {
+func ValidatePodDisruptionBudgetStatus(budget, _ *policyv1.PodDisruptionBudget, version string) field.ErrorList {
 	status, root := &budget.Status, field.NewPath("status")
 	return join(
-		metavalidation.ValidateConditions(status.Conditions, root.Child("conditions")),
+		validateConditions(status.Conditions, root.Child("conditions"), version),
 		validateCounts(root, replicaCount{"disruptionsAllowed", status.DisruptionsAllowed},
 			replicaCount{"currentHealthy", status.CurrentHealthy}, replicaCount{"desiredHealthy", status.DesiredHealthy},
 			replicaCount{"expectedPods", status.ExpectedPods}),
 	)
+}
+
+// validateConditions is ValidateConditions in k8s.io/apimachinery/pkg/apis/meta/v1/validation, which says more in 1.37.
+func validateConditions(conditions []metav1.Condition, root *field.Path, version string) field.ErrorList {
+	if !since(version, 37) {
+		return metavalidation.ValidateConditions(conditions, root)
+	}
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, condition := range conditions {
+		at := root.Index(i)
+		if seen[condition.Type] {
+			errs = append(errs, field.Duplicate(at, condition.Type))
+		}
+		seen[condition.Type] = true
+		if condition.Type == "" {
+			errs = append(errs, field.Required(at.Child("type"), "is required"))
+		}
+		for _, e := range metavalidation.ValidateCondition(condition, at) {
+			switch {
+			case e.Field == at.Child("type").String() && condition.Type == "":
+			case e.Field == at.Child("status").String() && condition.Status == "":
+				errs = append(errs, field.Required(at.Child("status"), ""))
+			default:
+				errs = append(errs, e)
+			}
+		}
+	}
+	return errs
 }

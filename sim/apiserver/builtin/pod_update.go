@@ -184,27 +184,69 @@ func validateAddedTolerations(tolerations, old []corev1.Toleration, at *field.Pa
 }
 
 // ValidatePodStatus checks a status write; ValidatePodStatusUpdate in pkg/apis/core/validation/validation.go.
-func ValidatePodStatus(pod, old *corev1.Pod, _ string) field.ErrorList {
+func ValidatePodStatus(pod, old *corev1.Pod, version string) field.ErrorList {
 	root := field.NewPath("status")
-	var errs field.ErrorList
-	if name := pod.Status.NominatedNodeName; name != "" {
-		errs = append(errs, named(name, validation.IsDNS1123Subdomain, root.Child("nominatedNodeName"))...)
+	errs := validatePodConditions(pod.Status.Conditions, root)
+	if name := pod.Status.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
+		at := root.Child("nominatedNodeName")
+		errs = append(errs, named(name, validation.IsDNS1123Subdomain, at)...)
+		if old.Spec.NodeName != "" {
+			errs = append(errs, field.Forbidden(at, "may not be set on pods that are already bound to a node"))
+		}
+	}
+	if n := pod.Status.ObservedGeneration; n < 0 {
+		errs = append(errs, field.Invalid(root.Child("observedGeneration"), n, "must be a non-negative integer"))
 	}
 	if pod.Status.QOSClass != old.Status.QOSClass {
 		errs = append(errs, field.Invalid(root.Child("qosClass"), pod.Status.QOSClass, "field is immutable"))
 	}
-	for i, ip := range pod.Status.PodIPs {
-		if validation.IsValidIP(nil, ip.IP) != nil {
-			errs = append(errs, field.Invalid(root.Child("podIPs").Index(i), ip.IP, "must be a valid IP address"))
+	if old.Spec.RestartPolicy != corev1.RestartPolicyAlways { // else what has ended may start again
+		errs = append(errs, validateRestarts(pod.Status.ContainerStatuses, old.Status.ContainerStatuses,
+			old.Spec.RestartPolicy, root.Child("containerStatuses"))...)
+		errs = append(errs, validateRestarts(pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses,
+			old.Spec.RestartPolicy, root.Child("initContainerStatuses"))...)
+	}
+	address := func(ip corev1.PodIP) string { return ip.IP }
+	errs = append(errs, validatePodAddresses(pod.Status.PodIPs, old.Status.PodIPs, address, root.Child("podIPs"), version)...)
+	hosts := root.Child("hostIPs")
+	if ips := pod.Status.HostIPs; len(ips) > 0 && ips[0].IP != pod.Status.HostIP {
+		errs = append(errs, field.Invalid(hosts.Index(0).Child("ip"), ips[0].IP, "must be equal to `hostIP`"))
+	}
+	host := func(ip corev1.HostIP) string { return ip.IP }
+	return append(errs, validatePodAddresses(pod.Status.HostIPs, old.Status.HostIPs, host, hosts, version)...)
+}
+
+func validatePodConditions(conditions []corev1.PodCondition, root *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range conditions {
+		condition := &conditions[i]
+		switch condition.Type {
+		case corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized:
+		default:
+			errs = append(errs, named(string(condition.Type), validation.IsQualifiedName, root.Child("conditions").Index(i).Child("Type"))...)
 		}
 	}
-	if old.Spec.RestartPolicy == corev1.RestartPolicyAlways {
-		return errs // what has ended may start again
+	return errs
+}
+
+// validatePodAddresses is validatePodIPs and validateHostIPs: a pod has at most one address of a family.
+func validatePodAddresses[T any](ips, old []T, address func(T) string, at *field.Path, version string) field.ErrorList {
+	var errs field.ErrorList
+	known := make([]string, len(old))
+	for i, ip := range old {
+		known[i] = address(ip)
 	}
-	errs = append(errs, validateRestarts(pod.Status.ContainerStatuses, old.Status.ContainerStatuses,
-		old.Spec.RestartPolicy, root.Child("containerStatuses"))...)
-	return append(errs, validateRestarts(pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses,
-		old.Spec.RestartPolicy, root.Child("initContainerStatuses"))...)
+	six := 0
+	for i, ip := range ips {
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Index(i), address(ip), true, known)...)
+		if isIPv6(address(ip)) {
+			six++
+		}
+	}
+	if len(ips) > 2 || len(ips) == 2 && six != 1 {
+		errs = append(errs, field.Invalid(at, internal(ips, version), "may specify no more than one IP for each IP family"))
+	}
+	return errs
 }
 
 // validateRestarts refuses that a container which has ended for good runs again; ValidateContainerStateTransition.
