@@ -41,7 +41,7 @@ Exit codes, in order of precedence over several files:
   5  stale: nothing is broken, but part of the schedule found no event
   6  inconclusive: the run hit a limit
   0  all properties hold`,
-		Example: `  stalemate replay scenarios/clickhouse/schedules
+		Example: `  stalemate replay scenarios/clickhouse/testdata/schedules
   stalemate replay finding.yaml --reconciler operator=clickhouse/patch-a
   stalemate replay finding.yaml --times 100
   stalemate replay finding.yaml --exact -v`,
@@ -70,7 +70,7 @@ func (a *app) replay(ctx context.Context, args []string, f *replayFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return a.each(schedules, func(file string) error { return a.replayFile(ctx, file, f) })
+	return each(a, schedules, func(file string) error { return a.replayFile(ctx, file, f) })
 }
 
 // schedulesOf returns the schedule files that arguments stand for: those in a directory, sorted, or the files themselves.
@@ -110,7 +110,7 @@ func (a *app) schedulesIn(folder string) ([]string, error) {
 	}
 	if len(schedules) == 0 {
 		return nil, fmt.Errorf("%s: no schedule in this directory: 'stalemate run SCENARIO --out %s' writes what it finds there",
-			folder, shellQuote(folder))
+			folder, reports.ShellQuote(folder))
 	}
 	return schedules, nil
 }
@@ -122,7 +122,8 @@ func (a *app) openSchedule(file string, overrides map[string]string) (replayer, 
 		return nil, usageError{err}
 	}
 	if !holds {
-		return nil, usageError{fmt.Errorf("%s: a scenario, not a schedule: explore it with '%s run %s'", file, a.program, shellQuote(file))}
+		return nil, usageError{fmt.Errorf("%s: a scenario, not a schedule: explore it with '%s run %s'", file, a.program,
+			reports.ShellQuote(file))}
 	}
 	loaded, err := a.engine.loadSchedule(file)
 	if err != nil {
@@ -157,11 +158,10 @@ func (a *app) replayFile(ctx context.Context, file string, f *replayFlags) error
 		a.exit = stronger(a.exit, ExitInconclusive)
 		return nil
 	}
-	result := ready.header()
-	result.Path, result.Diverged, result.Command = file, diverged, a.replayLine(file, &how)
+	result := &history.Result{Header: ready.header(), Diverged: diverged, Command: a.replayLine(file, &how)}
 	told := reports.Replayed{Replay: first, File: file, Times: times, Exact: how.exact, Whole: f.whole}
-	a.exit = stronger(a.exit, exitOf(reports.JudgeReplay(&result, told)))
-	return reports.Replay(a.stdout, &result, told, textOptions(a.stdout))
+	a.exit = stronger(a.exit, exitOf(reports.JudgeReplay(result, told)))
+	return reports.Replay(a.stdout, result, told, textOptions(a.stdout))
 }
 
 // followsTrace reports whether a schedule is to be replayed by its trace: if that is asked for, or if its elements do not bring
@@ -202,7 +202,7 @@ func replayOften(ctx context.Context, ready replayer, f *replayFlags) (first *hi
 
 // replayLine returns the line that replays a file again.
 func (a *app) replayLine(file string, f *replayFlags) string {
-	words := append([]string{a.program, "replay", shellQuote(file)}, f.reconcilers.words()...)
+	words := append([]string{a.program, "replay", reports.ShellQuote(file)}, f.reconcilers.words()...)
 	if f.times != 1 {
 		words = append(words, "--times", strconv.Itoa(f.times))
 	}

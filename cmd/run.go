@@ -93,15 +93,14 @@ func (f *runFlags) complete() error {
 
 // run explores files one after the other. A file that is wrong does not keep the others from being explored.
 func (a *app) run(ctx context.Context, files []string, f *runFlags) error {
-	out, err := openArchive(f.out)
-	if err != nil {
-		return usageError{err}
+	if err := makeFolder(f.out); err != nil {
+		return usageError{fmt.Errorf("--out: %w", err)}
 	}
-	return a.each(files, func(file string) error { return a.runFile(ctx, file, f, out) })
+	return each(a, files, func(file string) error { return a.runFile(ctx, file, f) })
 }
 
 // runFile explores what a file holds: one scenario, or one for each combination of its matrix; or it replays a schedule.
-func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archive) error {
+func (a *app) runFile(ctx context.Context, file string, f *runFlags) error {
 	schedule, err := a.engine.holdsSchedule(file)
 	if err != nil {
 		return usageError{err}
@@ -117,17 +116,7 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 	if len(chosen) == 0 {
 		return usageError{fmt.Errorf("%s: no combination of its matrix has %s", file, strings.Join(f.matrix, " and "))}
 	}
-	for i, entry := range chosen {
-		if i > 0 {
-			if _, err := fmt.Fprintln(a.stdout); err != nil {
-				return fmt.Errorf("report: %w", err)
-			}
-		}
-		if err := a.mend(a.exploreEntry(ctx, file, entry, f, out)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(a, chosen, func(entry scenario) error { return a.exploreEntry(ctx, file, entry, f) })
 }
 
 // chooses reports whether a combination of a matrix is one to explore.
@@ -140,18 +129,44 @@ func (f *runFlags) chooses(entry []string) bool {
 	return true
 }
 
+// makeFolder makes the folder that findings go to, if there is to be one, and sees to it that files can be written there before
+// hours are spent.
+func makeFolder(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(folder, ".stalemate-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// findingFiles returns the files of an exploration's findings; nil if none are to be written.
+func (a *app) findingFiles(folder string, e encoder) *reports.Files {
+	if folder == "" {
+		return nil
+	}
+	return &reports.Files{
+		Folder: folder, Encode: e.encode,
+		Replay: func(file string) string { return a.replayLine(file, &replayFlags{times: 1}) },
+	}
+}
+
 // exploreEntry explores one scenario and reports on it.
-func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *runFlags, out *archive) error {
+func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *runFlags) error {
 	ready, err := entry.prepare(f.reconcilers.overrides)
 	if err != nil {
 		return usageError{err}
 	}
-	header := ready.header()
-	header.Path, header.Seed, header.Command = file, f.seed, a.commandLine(file, entry.entry(), f)
-	partial := header // what the exploration has come to so far
+	// What the exploration has come to so far.
+	partial := history.Result{Header: ready.header(), Seed: f.seed, Command: a.commandLine(file, entry.entry(), f)}
 	partial.Coverage.Notes = []string{"this report was written before the exploration came to its end"}
 	var failed error // to write a finding
-	findings := out.open(ready, a.program)
+	findings := a.findingFiles(f.out, ready)
 	status := newStatus(a.stderr, file)
 	result, err := ready.explore(ctx, options{
 		seed: f.seed, runs: f.runs, budget: f.budget,
@@ -161,28 +176,26 @@ func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *
 		},
 		finding: func(finding *history.Finding) {
 			partial.Coverage.Executions, partial.Elapsed = finding.Execution, finding.Elapsed
-			failed = errors.Join(failed, findings.save(&partial, keep(&partial, finding)))
+			failed = errors.Join(failed, findings.Save(&partial, keep(&partial, finding)))
 		},
 	})
 	status.clear()
-	interrupted := err != nil && errors.Is(err, ctx.Err())
-	if interrupted && result == nil {
-		result = &partial
-	}
-	switch {
-	case interrupted && len(result.Findings) == 0:
-		a.errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
-		a.exit = stronger(a.exit, ExitInconclusive)
-		return nil
-	case interrupted:
-		complete(result, &header)
+	if err != nil {
+		if !errors.Is(err, ctx.Err()) {
+			return errors.Join(fmt.Errorf("%s: %w", file, err), failed)
+		}
+		if result == nil {
+			result = &partial
+		}
+		if len(result.Findings) == 0 {
+			a.errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
+			a.exit = stronger(a.exit, ExitInconclusive)
+			return nil
+		}
 		result.Coverage.Notes = append(result.Coverage.Notes, "the exploration was interrupted before it came to its end")
-	case err != nil:
-		return errors.Join(fmt.Errorf("%s: %w", file, err), failed)
-	default:
-		complete(result, &header)
 	}
-	failed = errors.Join(failed, findings.finish(result))
+	result.Header, result.Seed, result.Command = partial.Header, partial.Seed, partial.Command
+	failed = errors.Join(failed, findings.Finish(result))
 	return errors.Join(a.report(result, findings), failed)
 }
 
@@ -199,23 +212,17 @@ func keep(r *history.Result, finding *history.Finding) int {
 	return len(r.Findings) - 1
 }
 
-// complete fills in what a result has from its header.
-func complete(r, header *history.Result) {
-	r.Scenario, r.Path, r.Command, r.Seed = header.Scenario, header.Path, header.Command, header.Seed
-	r.Reconcilers, r.Racers, r.Variables = header.Reconcilers, header.Racers, header.Variables
-}
-
 // report prints the report of a result, and takes its exit code.
-func (a *app) report(result *history.Result, findings *findingFiles) error {
+func (a *app) report(result *history.Result, findings *reports.Files) error {
 	a.exit = stronger(a.exit, exitOf(reports.Judge(result)))
 	o := textOptions(a.stdout)
-	o.Replay = findings.replayLine(result)
+	o.Replay = findings.ReplayLine(result)
 	return reports.Text(a.stdout, result, o)
 }
 
 // commandLine returns the line that runs the exploration of a file again, or of one combination of its matrix.
 func (a *app) commandLine(file string, entry []string, f *runFlags) string {
-	words := append([]string{a.program, "run", shellQuote(file)}, flagWords("--matrix", entry)...)
+	words := append([]string{a.program, "run", reports.ShellQuote(file)}, flagWords("--matrix", entry)...)
 	words = append(words, f.reconcilers.words()...)
 	words = append(words, "--seed", strconv.FormatInt(f.seed, 10))
 	switch {
@@ -225,17 +232,6 @@ func (a *app) commandLine(file string, entry []string, f *runFlags) string {
 		words = append(words, "--runs", strconv.Itoa(f.runs))
 	}
 	return strings.Join(words, " ")
-}
-
-// shellQuote quotes a word where a shell would not take it as it is.
-func shellQuote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // textOptions lay a report out for what it is written to: a terminal has its width and, unless the user minds, colours.

@@ -22,7 +22,7 @@ import (
 
 // objectChange is one object at the start of a run and at some later time; nil where it was absent.
 type objectChange struct {
-	name          string // "StatefulSet default/web"
+	name          string // "StatefulSet web", with the namespace if there are several
 	variable      string
 	before, after apiserver.Object
 }
@@ -88,12 +88,13 @@ func mentions(rule, variable string) bool {
 // changesOf returns the objects a variable binds, sorted by name, with what had become of them until some time.
 func changesOf(h *history.History, v property.Variable, until time.Duration) []objectChange {
 	byName := map[string]*objectChange{}
+	namespace := onlyNamespace(h)
 	for i := range h.Records {
 		r := &h.Records[i]
 		if r.At > until || !binds(v, r) {
 			continue
 		}
-		main := r.Event
+		main := without(r.Event, namespace)
 		main.Subresource = ""
 		c, known := byName[main.Object()]
 		if !known {

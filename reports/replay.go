@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
@@ -72,13 +71,9 @@ func Replay(w io.Writer, r *history.Result, p Replayed, o Options) error {
 
 // replayTitle says how a replay came out, and what it is compared with.
 func (t *text) replayTitle(p Replayed) {
-	of := t.result.Scenario
-	if len(t.result.Reconcilers) > 0 {
-		of += " with " + strings.Join(t.result.Reconcilers, ", ")
-	}
 	verdict := JudgeReplay(t.result, p)
 	mark, s := replayMark(verdict, p)
-	t.linef("%s  %s", t.in(s, mark), t.in(bold, of))
+	t.linef("%s  %s", t.in(s, mark), t.in(bold, t.subject()))
 	t.text("  ", plain, replayWords(verdict, p))
 	switch verdict {
 	case Nondeterministic:
@@ -160,8 +155,12 @@ func replayWords(v Verdict, p Replayed) string {
 		return fmt.Sprintf("The run fails as it was recorded: %s.", brokenWords(names))
 	case holds:
 		return "All properties hold, as the schedule expects."
+	case p.Matched < p.Elements:
+		return "Part of the schedule found no event, which it says to ignore, and nothing was broken."
+	case p.Schedule.Expect.Outcome == schedule.Violated:
+		return "The schedule came about, and nothing was broken: what was recorded seems to be fixed."
 	default:
-		return "The schedule came about, and nothing was broken: what it shows has been fixed."
+		return "The schedule came about, and nothing was broken."
 	}
 }
 
@@ -199,7 +198,7 @@ func (t *text) matched(p Replayed) {
 	for i, element := range p.Unmatched {
 		t.field(map[bool]string{true: "no event for"}[i == 0], yellow, element)
 	}
-	advice := "The operator does not make such a call any more, or under another name. If that is the fix, let the schedule say " +
+	advice := "What it names does not happen any more, or goes by another name. If that is the fix, let the schedule say " +
 		"whenUnmatched: Ignore, or delete it; if not, explore the scenario again and pin what it finds."
 	if p.Schedule.WhenUnmatched == schedule.Ignore {
 		advice = "The schedule says whenUnmatched: Ignore, so this does not count."
@@ -227,8 +226,9 @@ func hashWords(p Replayed) string {
 		words += ", as recorded"
 	case p.Schedule.Expect.Hash != 0:
 		words += fmt.Sprintf(", differs: %016x is recorded", p.Schedule.Expect.Hash)
-	default:
+	case p.Schedule.Expect.Outcome == schedule.Violated:
 		words += ", none is recorded"
+	default: // a test that all properties hold is about any run
 	}
 	return words
 }

@@ -21,7 +21,7 @@ type Options struct {
 	// Findings is the number of findings that are told, the others getting one line; 3 if zero. One that breaks nothing
 	// that another before it does not is told in short: what differs, and what decides.
 	Findings int
-	// Replay, if set, returns the command line that replays a finding.
+	// Replay, if set, returns the command line that replays a finding; empty if there is none.
 	Replay func(*history.Finding) string
 }
 
@@ -68,7 +68,7 @@ type text struct {
 	actors   actors
 	tested   []string
 	findings int
-	// command returns the command line that replays a finding; may be nil.
+	// command returns the command line that replays a finding; empty if there is none.
 	command func(*history.Finding) string
 }
 
@@ -81,6 +81,9 @@ func newText(r *history.Result, o Options) *text {
 	if t.findings <= 0 {
 		t.findings = defaultFindings
 	}
+	if t.command == nil {
+		t.command = func(*history.Finding) string { return "" }
+	}
 	return t
 }
 
@@ -91,13 +94,17 @@ func (t *text) flush(w io.Writer) error {
 	return nil
 }
 
+// subject names what was run: "recreate with operator=clickhouse/buggy".
+func (t *text) subject() string {
+	if len(t.result.Reconcilers) == 0 {
+		return t.result.Scenario
+	}
+	return t.result.Scenario + " with " + strings.Join(t.result.Reconcilers, ", ")
+}
+
 // title writes the line that says how it came out, and what it means in a sentence.
 func (t *text) title() {
-	r := t.result
-	of := r.Scenario
-	if len(r.Reconcilers) > 0 {
-		of += " with " + strings.Join(r.Reconcilers, ", ")
-	}
+	r, of := t.result, t.subject()
 	executions := count(r.Coverage.Executions, "execution")
 	switch Judge(r) {
 	case Broken:
@@ -118,6 +125,7 @@ func (t *text) title() {
 		t.text("  ", plain, "One schedule, executed twice, gave two histories: the operator under test depends on something that the "+
 			"simulation does not control, such as the wall clock, global randomness, or the order of a map.")
 		t.field("differs at", plain, r.Diverged)
+	default: // only a replay is stale
 	}
 	t.warnings()
 }
@@ -193,6 +201,7 @@ func (t *text) finding(i int) {
 	t.heading("WHAT DECIDES")
 	t.deciding(f, decisions)
 	t.timeline(h, decisions)
+	t.troubles(h)
 	for _, m := range moments(h) {
 		t.objects(h, m)
 	}
@@ -209,8 +218,8 @@ func (t *text) source(f *history.Finding) {
 
 // replay writes the command line that replays a finding, if there is one. It is not broken, so that it can be copied.
 func (t *text) replay(f *history.Finding) {
-	if t.command != nil {
-		t.linef("  %-*s%s", fieldWidth, "replay", t.command(f))
+	if command := t.command(f); command != "" {
+		t.linef("  %-*s%s", fieldWidth, "replay", command)
 	}
 }
 
@@ -224,7 +233,6 @@ func (t *text) timeline(h *history.History, decisions []decision) {
 	line := newTimeline(h, t.tested, marked)
 	t.legend(line)
 	line.print(&t.page)
-	t.troubles(h)
 }
 
 // further tells one finding in a line, with what decides and how to replay it.
@@ -233,14 +241,14 @@ func (t *text) further(f *history.Finding) {
 	for _, decision := range t.decisions(f) {
 		t.text("    ", dim, decision.words)
 	}
-	if t.command != nil {
-		t.linef("    %s", t.command(f))
+	if command := t.command(f); command != "" {
+		t.linef("    %s", command)
 	}
 }
 
 // decisions returns what decided the run of a finding.
 func (t *text) decisions(f *history.Finding) []decision {
-	d := decider{run: f.Run, actors: t.actors, tested: t.tested, schedule: f.Schedule}
+	d := decider{run: f.Run, actors: t.actors, tested: t.tested, schedule: f.Schedule, namespace: onlyNamespace(f.Run)}
 	if t.result.Default != f.Run {
 		d.defaults = t.result.Default
 	}
@@ -275,7 +283,11 @@ func (t *text) brief(i, first int) {
 	f := &t.result.Findings[i]
 	told := t.result.Findings[first].Run
 	t.heading(fmt.Sprintf("FINDING %d OF %d: %s", i+1, len(t.result.Findings), brokenNames(f)))
-	t.text("  ", plain, fmt.Sprintf("Breaks what finding %d breaks, by another way.", first+1))
+	how := "Breaks what finding %d breaks, in another way."
+	if len(f.Run.Broken()) < len(told.Broken()) {
+		how = "Breaks some of what finding %d breaks, in another way."
+	}
+	t.text("  ", plain, fmt.Sprintf(how, first+1))
 	for _, v := range f.Run.Broken() {
 		before := brokenIn(told, v.Property)
 		same := func(value property.Value) bool { return slices.Contains(before.Values, value) }

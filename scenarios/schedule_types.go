@@ -137,7 +137,7 @@ type Expectation struct {
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Property is one that is broken; no matter which if it is left out.
 	Property string `json:"property,omitempty"`
-	// Signature is that of the finding.
+	// Signature is the short form of the finding's, 16 hexadecimal digits.
 	Signature string `json:"signature,omitempty"`
 	// Hash is that of the run's history, 16 hexadecimal digits.
 	Hash string `json:"hash,omitempty"`

@@ -73,10 +73,19 @@ func (v *validator) required(value, detail string, path *field.Path) bool {
 
 // label checks a name that must be a DNS label.
 func (v *validator) label(name string, path *field.Path) {
+	v.name(name, validation.IsDNS1123Label, path)
+}
+
+// subdomain checks a name that must be a DNS subdomain, which may be longer.
+func (v *validator) subdomain(name string, path *field.Path) {
+	v.name(name, validation.IsDNS1123Subdomain, path)
+}
+
+func (v *validator) name(name string, problems func(string) []string, path *field.Path) {
 	if !v.required(name, "give it a name", path) {
 		return
 	}
-	for _, problem := range validation.IsDNS1123Label(name) {
+	for _, problem := range problems(name) {
 		v.add(field.Invalid(path, name, problem))
 	}
 }

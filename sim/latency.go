@@ -70,7 +70,7 @@ func (e *engine) strategyDelay(at comingUp) time.Duration {
 	if f, ok := e.plan.Strategy.(follower); ok {
 		return f.delayOf(at)
 	}
-	return e.plan.Strategy.Delay(baseOf(at.name))
+	return e.plan.Strategy.Delay(at.name.Base())
 }
 
 // latenciesOf lists the delays of those arrivals that have one.

@@ -94,61 +94,25 @@ func (e *engine) terminal() {
 }
 
 // pendingDeadline brings the target forward to the next thing that the engine knows will happen. It reports whether the
-// run must not be called terminal before that: a timer of a racer or a hold is pending, or a key is queued that has not
-// seen the last commit.
+// run must not be called terminal before that: a timer, a hold or a delay is pending, or a key is queued that has not seen the
+// last commit.
 func (e *engine) pendingDeadline(target *time.Duration) bool {
-	pending := false
-	due := func(at time.Duration, decisive bool) {
-		*target = min(*target, at)
-		pending = pending || decisive
-	}
+	first := min(e.holdDeadline(), e.lagDeadline(), e.flightDeadline(), e.faultDeadline())
+	*target = min(*target, first)
+	pending := first < Forever
 	for _, t := range e.timers {
 		if t.at > e.clock { // one that is due is held, and comes up again when its hold ends
-			due(t.at, true)
-			break
+			*target = min(*target, t.at)
+			pending = pending || t.futile == nil || !t.futile()
 		}
-	}
-	if at, ok := e.holdDeadline(); ok {
-		due(at, true)
-	}
-	if at, ok := e.lagDeadline(); ok {
-		due(at, true)
 	}
 	for _, q := range e.queues {
 		if at, ok := q.deadline(); ok {
-			due(at, q.unsettled(e.quiet.lastCommit))
+			*target = min(*target, at)
+			pending = pending || q.unsettled(e.quiet.lastCommit)
 		}
-	}
-	for _, at := range e.delayed() {
-		due(at, true)
-	}
-	for _, at := range e.heldUntil() {
-		due(at, true)
 	}
 	return pending
-}
-
-// delayed returns the times until which calls are delayed, and answers on their way back. What is so for ever is left out.
-func (e *engine) delayed() []time.Duration {
-	var times []time.Duration
-	add := func(at time.Duration) {
-		if at > e.clock && at < Forever {
-			times = append(times, at)
-		}
-	}
-	for _, o := range e.ops {
-		add(o.notBefore)
-	}
-	for _, a := range e.racers {
-		for _, q := range a.queues {
-			for _, w := range q.workers {
-				if w.busy() {
-					add(w.notBefore)
-				}
-			}
-		}
-	}
-	return times
 }
 
 // atRest reports whether nothing is going on: no pass, no timer, no key queued that has not been looked at.

@@ -125,31 +125,10 @@ func (x *shrinker) execute(e elements) *history.History {
 
 // takeOut takes out what can be, kind by kind.
 func (x *shrinker) takeOut(steps int) {
-	reduce(x.current.faults, func(faults []schedule.Fault) bool {
-		e := x.current
-		e.faults = faults
-		return x.try(e)
-	})
-	reduce(x.current.kept(steps), func(kept []int) bool {
-		e := x.current
-		e.skip = without(steps, kept)
-		return x.try(e)
-	})
-	reduce(x.current.latencies, func(latencies []schedule.Latency) bool {
-		e := x.current
-		e.latencies = latencies
-		return x.try(e)
-	})
-	reduce(x.current.orders, func(orders []schedule.Permutation) bool {
-		e := x.current
-		e.orders = orders
-		return x.try(e)
-	})
-	reduce(x.current.constraints, func(constraints []schedule.Constraint) bool {
-		e := x.current
-		e.constraints = constraints
-		return x.try(e)
-	})
+	for i := range x.current.kinds(steps) {
+		k := x.current.kinds(steps)[i]
+		reduce(without(k.n, nil), func(kept []int) bool { return x.try(k.only(kept)) })
+	}
 }
 
 // reduce finds a small part of the items that still fails; the whole does. It is delta debugging by prefixes: the shortest
@@ -185,11 +164,8 @@ func (x *shrinker) joinTwo() bool {
 			if i == j || held < 0 || waits < held || records[held].Thread != records[waits].Thread {
 				continue
 			}
-			e := x.current
-			e.constraints = slices.Clone(e.constraints)
-			e.constraints[j].Waits = first.Waits
-			e.constraints = deleted(e.constraints, i)
-			if x.try(e) {
+			second.Waits = first.Waits
+			if x.try(x.current.withConstraints(deleted(replaced(x.current.constraints, j, second), i))) {
 				return true
 			}
 		}
@@ -212,10 +188,7 @@ func (x *shrinker) moveToConflict(i int) {
 		return
 	}
 	for _, other := range conflicts(x.failing, held, waits) {
-		e := x.current
-		e.constraints = slices.Clone(e.constraints)
-		e.constraints[i] = other
-		if x.try(e) {
+		if x.try(x.current.withConstraints(replaced(x.current.constraints, i, other))) {
 			return
 		}
 	}
@@ -278,17 +251,14 @@ func (x *shrinker) simplifySpans() {
 		if f.For == 0 {
 			continue
 		}
-		e := x.current
-		e.faults = slices.Clone(e.faults)
-		e.faults[i].For = 0
-		x.try(e)
+		f.For = 0
+		x.try(x.current.withFaults(replaced(x.current.faults, i, f)))
 	}
 	for i, l := range x.current.latencies {
 		for _, span := range roundSpans {
-			e := x.current
-			e.latencies = slices.Clone(e.latencies)
-			e.latencies[i].For = span
-			if l.For == span || x.try(e) {
+			rounded := l
+			rounded.For = span
+			if rounded == l || x.try(x.current.withLatencies(replaced(x.current.latencies, i, rounded))) {
 				break
 			}
 		}
@@ -305,39 +275,11 @@ func (x *shrinker) proveMinimal(steps int) bool {
 // takeOutOne takes out the first element that can be.
 func (x *shrinker) takeOutOne(steps int) bool {
 	x.spent = false
-	for i := range x.current.faults {
-		e := x.current
-		e.faults = deleted(e.faults, i)
-		if x.try(e) {
-			return true
-		}
-	}
-	for i, kept := 0, x.current.kept(steps); i < len(kept); i++ {
-		e := x.current
-		e.skip = without(steps, deleted(kept, i))
-		if x.try(e) {
-			return true
-		}
-	}
-	for i := range x.current.latencies {
-		e := x.current
-		e.latencies = deleted(e.latencies, i)
-		if x.try(e) {
-			return true
-		}
-	}
-	for i := range x.current.orders {
-		e := x.current
-		e.orders = deleted(e.orders, i)
-		if x.try(e) {
-			return true
-		}
-	}
-	for i := range x.current.constraints {
-		e := x.current
-		e.constraints = deleted(e.constraints, i)
-		if x.try(e) {
-			return true
+	for _, k := range x.current.kinds(steps) {
+		for i := range k.n {
+			if x.try(k.only(without(k.n, []int{i}))) {
+				return true
+			}
 		}
 	}
 	return false
