@@ -53,6 +53,8 @@ type app struct {
 	// program is what the user would type to run the command again.
 	program string
 	exit    Exit
+	// summary has a line for each scenario and schedule so far.
+	summary []summed
 }
 
 // usageError is a mistake on the command line, or in a file it names.

@@ -72,7 +72,11 @@ func (a *app) pin(file string, f *pinFlags) error {
 	if err != nil {
 		return err
 	}
-	replay, err := ready.replay(false)
+	exact, err := followsTrace(ready, &replayFlags{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	replay, err := ready.replay(exact)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -29,6 +29,7 @@ type runFlags struct {
 	runs        int
 	budget      time.Duration
 	out         string
+	names       bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -37,8 +38,9 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run FILE...",
 		Short: "Explore scenarios and report what they break",
 		Long: `Explores each scenario: first the default order, then every single reorder of two conflicting steps and every single fault
-(the sweep), then random walks, one for each seed. A scenario with a matrix is explored once for each combination. A schedule
-is replayed. The report goes to standard output.
+(the sweep), then random runs, one for each seed: PCT, which has actors fall behind at a few steps, and random walks, with the faults
+that the scenario's rules allow. A scenario with a matrix is explored once for each combination. A schedule is replayed, as by
+'replay', which takes directories, too. The report goes to standard output; of several, a summary ends it.
 
 Exit codes, in order of precedence over several files:
   4  internal error
@@ -69,12 +71,13 @@ Exit codes, in order of precedence over several files:
 	f.reconcilers.register(c, "run `CONTROLLER=RECONCILER` instead of what the scenario says; may be repeated")
 	flags.StringArrayVar(&f.matrix, "matrix", nil,
 		"explore only the combinations of a scenario's matrix with `NAME=VALUE`; may be repeated")
-	flags.Int64Var(&f.seed, "seed", 1, "seed of the first random walk; the others count on from it")
-	flags.IntVar(&f.runs, "runs", explore.DefaultRuns, "number of random walks after the sweep")
-	flags.DurationVar(&f.budget, "for", 0, "end after so much real `TIME`, such as 30s: random walks fill it, instead of --runs; "+
+	flags.Int64Var(&f.seed, "seed", 1, "seed of the first random run; the others count on from it")
+	flags.IntVar(&f.runs, "runs", explore.DefaultRuns, "number of random runs after the sweep")
+	flags.DurationVar(&f.budget, "for", 0, "end after so much real `TIME`, such as 30s: random runs fill it, instead of --runs; "+
 		"the sweep is cut short if it takes longer")
 	flags.StringVar(&f.out, "out", "",
 		"also write each finding to a schedule file in `DIR`, as soon as it is found (default: write no files)")
+	flags.BoolVar(&f.names, "names", false, "list all events of the default order by the names that schedules have for them")
 	return c
 }
 
@@ -96,7 +99,8 @@ func (a *app) run(ctx context.Context, files []string, f *runFlags) error {
 	if err := makeFolder(f.out); err != nil {
 		return usageError{fmt.Errorf("--out: %w", err)}
 	}
-	return each(a, files, func(file string) error { return a.runFile(ctx, file, f) })
+	err := each(a, files, func(file string) error { return a.runFile(ctx, file, f) })
+	return errors.Join(err, a.summarize())
 }
 
 // runFile explores what a file holds: one scenario, or one for each combination of its matrix; or it replays a schedule.
@@ -106,7 +110,7 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags) error {
 		return usageError{err}
 	}
 	if schedule {
-		return a.replayFile(ctx, file, &replayFlags{reconcilers: f.reconcilers, times: 1})
+		return a.replayFile(ctx, file, &replayFlags{reconcilers: f.reconcilers, times: 1, names: f.names})
 	}
 	entries, err := a.engine.load(file)
 	if err != nil {
@@ -182,7 +186,11 @@ func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *
 	status.clear()
 	if err != nil {
 		if !errors.Is(err, ctx.Err()) {
-			return errors.Join(fmt.Errorf("%s: %w", file, err), failed)
+			failed = errors.Join(fmt.Errorf("%s: %w", file, err), failed)
+			if len(partial.Findings) > 0 { // what was found before is no less true
+				failed = errors.Join(a.report(&partial, findings, false), failed)
+			}
+			return failed
 		}
 		if result == nil {
 			result = &partial
@@ -196,7 +204,7 @@ func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *
 	}
 	result.Header, result.Seed, result.Command = partial.Header, partial.Seed, partial.Command
 	failed = errors.Join(failed, findings.Finish(result))
-	return errors.Join(a.report(result, findings), failed)
+	return errors.Join(a.report(result, findings, f.names), failed)
 }
 
 // keep adds a finding to a result, or puts it in the place of the one with its signature: a run that shows the same better.
@@ -213,10 +221,16 @@ func keep(r *history.Result, finding *history.Finding) int {
 }
 
 // report prints the report of a result, and takes its exit code.
-func (a *app) report(result *history.Result, findings *reports.Files) error {
-	a.exit = stronger(a.exit, exitOf(reports.Judge(result)))
+func (a *app) report(result *history.Result, findings *reports.Files, names bool) error {
+	verdict := reports.Judge(result)
+	a.exit = stronger(a.exit, exitOf(verdict))
+	var runs []*history.History
+	for i := range result.Findings {
+		runs = append(runs, result.Findings[i].Run)
+	}
+	a.sum(verdict, result.Scenario, result.Command, runs...)
 	o := textOptions(a.stdout)
-	o.Replay = findings.ReplayLine(result)
+	o.Names, o.Replay = names, findings.ReplayLine(result)
 	return reports.Text(a.stdout, result, o)
 }
 

@@ -75,7 +75,7 @@ func TestFindingIsReplayed(t *testing.T) {
 		patched  cmd.Exit
 		want     []string
 	}{
-		{"recreate", cmd.ExitStale, []string{"? STALE", "not reproduced, 0 of 1 matched", "no event for   operator(default/a) Update"}},
+		{"recreate", cmd.ExitStale, []string{"? STALE", "not reproduced, 0 of 1 matched", "unmatched      operator(default/a) Update"}},
 		{"recreate-scaled", cmd.ExitPassed, []string{"✓ NOT REPRODUCED", "not reproduced, 1 of 1 matched"}},
 	} {
 		out := "findings/" + c.scenario

@@ -13,6 +13,9 @@ import (
 
 // TestCommandAgreesWithTests checks that a test and the command come to the same, execution by execution.
 func TestCommandAgreesWithTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a short test has fewer random runs than the command")
+	}
 	const scenario = "../scenarios/clickhouse/recreate.yaml"
 	registry := &scenarios.Registry{}
 	clickhouse.Register(registry)

@@ -22,6 +22,8 @@ type Replayed struct {
 	Exact bool
 	// Whole tells the timeline and the objects, too.
 	Whole bool
+	// Names lists all events of the run by their names.
+	Names bool
 }
 
 // JudgeReplay says how a replay came out. Of the result it needs Diverged: the replays of one schedule that differ.
@@ -63,6 +65,9 @@ func Replay(w io.Writer, r *history.Result, p Replayed, o Options) error {
 		for _, m := range moments(p.Run) {
 			t.objects(p.Run, m)
 		}
+	}
+	if p.Names {
+		t.events("EVENTS, BY THEIR NAMES", p.Run)
 	}
 	t.heading("REPLAY IT AGAIN")
 	t.linef("  %s", r.Command)
@@ -121,13 +126,13 @@ func replayMark(v Verdict, p Replayed) (string, style) {
 		return "? STALE", yellow
 	case v == Inconclusive:
 		return "? INCONCLUSIVE", yellow
-	case v == Broken && p.Schedule.Expect.Outcome == schedule.Holds:
+	case v == Broken && toHold(p):
 		return "✗ BROKEN", alarm
 	case v == Broken && p.Outcome == history.ReproducedDifferently:
 		return "✗ REPRODUCED DIFFERENTLY", alarm
 	case v == Broken:
 		return "✗ REPRODUCED", alarm
-	case p.Schedule.Expect.Outcome == schedule.Holds:
+	case toHold(p):
 		return "✓ HOLDS", green
 	default:
 		return "✓ NOT REPRODUCED", green
@@ -137,7 +142,7 @@ func replayMark(v Verdict, p Replayed) (string, style) {
 // replayWords say in a sentence what the outcome of a replay means.
 func replayWords(v Verdict, p Replayed) string {
 	names := brokenNames(&history.Finding{Run: p.Run})
-	switch holds := p.Schedule.Expect.Outcome == schedule.Holds; {
+	switch holds := toHold(p); {
 	case v == InvalidProperty:
 		return "Evaluating a rule failed. This is neither a pass nor a finding: mend the rule and replay again."
 	case v == Nondeterministic:
@@ -164,18 +169,24 @@ func replayWords(v Verdict, p Replayed) string {
 	}
 }
 
+// toHold reports whether a schedule is a test that all properties hold, as one is that expects nothing else.
+func toHold(p Replayed) bool {
+	return p.Schedule.Expect.Outcome == schedule.Holds || p.Schedule.Expect == (schedule.Expectation{})
+}
+
 // brokenWords says that what is named is broken.
 func brokenWords(names string) string { return "it breaks " + names }
 
 // expectation says what a run under a schedule is to come to.
 func expectation(e schedule.Expectation) string {
-	if e.Outcome == "" {
-		return "nothing in particular"
+	if e == (schedule.Expectation{}) {
+		return string(schedule.Holds) + ", as it says nothing else"
 	}
+	outcome := cmp.Or(e.Outcome, schedule.Violated) // it tells what is broken
 	if e.Property == "" {
-		return string(e.Outcome)
+		return string(outcome)
 	}
-	return fmt.Sprintf("%s, %s", e.Outcome, e.Property)
+	return fmt.Sprintf("%s, %s", outcome, e.Property)
 }
 
 // matched says how many elements of the schedule found their events, and which did not.
@@ -195,11 +206,15 @@ func (t *text) matched(p Replayed) {
 	if len(p.Unmatched) == 0 {
 		return
 	}
+	whys := whyUnmatched(p.Replay)
 	for i, element := range p.Unmatched {
-		t.field(map[bool]string{true: "no event for"}[i == 0], yellow, element)
+		t.field(map[bool]string{true: "unmatched"}[i == 0], yellow, element)
+		if whys != nil {
+			t.field("", plain, whys[i])
+		}
 	}
-	advice := "What it names does not happen any more, or goes by another name. If that is the fix, let the schedule say " +
-		"whenUnmatched: Ignore, or delete it; if not, explore the scenario again and pin what it finds."
+	advice := "What does not come up is gone, or goes by another name, see `stalemate replay --names`. If that is the fix, let " +
+		"the schedule say whenUnmatched: Ignore, or delete it; if not, explore the scenario again and pin what it finds."
 	if p.Schedule.WhenUnmatched == schedule.Ignore {
 		advice = "The schedule says whenUnmatched: Ignore, so this does not count."
 	}
@@ -209,7 +224,7 @@ func (t *text) matched(p Replayed) {
 // outcomeWord names the outcome of a replay: of a bug that is on record, or of a test that all properties hold.
 func outcomeWord(p Replayed) string {
 	switch {
-	case p.Schedule.Expect.Outcome != schedule.Holds:
+	case !toHold(p):
 		return string(p.Outcome)
 	case p.Run.Failed():
 		return "broken"

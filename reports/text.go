@@ -21,9 +21,15 @@ type Options struct {
 	// Findings is the number of findings that are told, the others getting one line; 3 if zero. One that breaks nothing
 	// that another before it does not is told in short: what differs, and what decides.
 	Findings int
+	// Names lists all events of the default order by their names.
+	Names bool
 	// Replay, if set, returns the command line that replays a finding; empty if there is none.
 	Replay func(*history.Finding) string
 }
+
+// HandDrawn is the strategy of findings whose orders and faults a test chose itself: by rapid, by fuzzing, or by hand. They have
+// neither a seed nor a number, and are shrunk by who chose them.
+const HandDrawn = "order drawn by the test"
 
 const (
 	defaultWidth    = 120
@@ -47,6 +53,9 @@ func Text(w io.Writer, r *history.Result, o Options) error {
 		for i := range rest {
 			t.further(&rest[i])
 		}
+	}
+	if o.Names && r.Default != nil {
+		t.events("EVENTS OF THE DEFAULT ORDER, BY THEIR NAMES", r.Default)
 	}
 	t.closing()
 	return t.flush(w)
@@ -210,7 +219,7 @@ func (t *text) finding(i int) {
 // source says how a finding came to be, and how to see it again.
 func (t *text) source(f *history.Finding) {
 	t.field("found by", plain, t.foundBy(f))
-	if f.Schedule != nil {
+	if f.Schedule != nil && f.Strategy != HandDrawn {
 		t.field("shrunk", plain, Shrunk(f.Schedule))
 	}
 	t.replay(f)
@@ -306,7 +315,7 @@ func (t *text) brief(i, first int) {
 	t.linef("")
 	t.linef("  %s", t.in(bold, "WHAT DECIDES"))
 	t.deciding(f, t.decisions(f))
-	t.text("  ", dim, "The file of this finding, written with --out, has its timeline and its objects.")
+	t.text("  ", dim, "The file of this finding, if it was written to one, has its timeline and its objects.")
 }
 
 // brokenNames names what a finding breaks.
@@ -359,6 +368,9 @@ func (t *text) foundBy(f *history.Finding) string {
 	words := fmt.Sprintf("%s, execution %d of %d", f.Strategy, f.Execution, t.result.Coverage.Executions)
 	if f.Elapsed > 0 {
 		words += ", after " + span(f.Elapsed)
+	}
+	if f.Strategy == HandDrawn {
+		return f.Strategy
 	}
 	if drawsSeed(f.Strategy) {
 		words += fmt.Sprintf(", seed %d", f.Seed)
@@ -447,10 +459,19 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 			t.text("    order       ", dim, permutationLine(p))
 		}
 	}
-	if len(struck(h)) == 0 {
+	t.answers(h)
+	t.defaultOrder(f)
+}
+
+// answers says who gave the answers of a run: the server, unless a fault struck, or a reactor of the test's own acted.
+func (t *text) answers(h *history.History) {
+	switch own := t.result.Reactors; {
+	case own > 0:
+		t.text("  ", plain, fmt.Sprintf("At the API server's door stood %s of the test's own, which may have answered in its place.",
+			count(own, "reactor")))
+	case len(struck(h)) == 0:
 		t.text("  ", plain, "No fault was injected: every answer is one a healthy API server gives.")
 	}
-	t.defaultOrder(f)
 }
 
 // followsDefault reports whether a schedule asks for nothing, so that a run under it takes the default order.
@@ -519,17 +540,12 @@ func (t *text) objects(h *history.History, m moment) {
 		t.heading(fmt.Sprintf("OBJECTS, FROM THE START TO THE BREAK OF %s AT %s", strings.Join(m.names, ", "), clock(m.at)))
 	}
 	for _, c := range changes {
-		lines := objectDiff(c)
-		name := fmt.Sprintf("  %s (%s)", c.name, c.variable)
-		switch {
-		case c.before == nil && c.after == nil:
-			t.linef("%s: absent all along", t.in(bold, name))
-		case len(lines) == 0:
-			t.linef("%s: unchanged", t.in(bold, name))
-		default:
-			t.linef("%s", t.in(bold, name))
-			t.diff(lines)
+		name := t.in(bold, fmt.Sprintf("  %s (%s)", c.name, c.variable))
+		if fate := c.fate(); fate != "" {
+			name += ": " + fate
 		}
+		t.linef("%s", name)
+		t.diff(objectDiff(c))
 	}
 }
 

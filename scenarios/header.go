@@ -12,7 +12,7 @@ import (
 // Header returns what reports say of the scenario as it was configured, with reconcilers in place of its own by the names of
 // controllers.
 func (s *Scenario) Header(config *sim.Config, reconcilers map[string]string) history.Header {
-	h := history.Header{Scenario: s.Name, Path: s.Path, Variables: config.Properties.Variables()}
+	h := history.Header{Scenario: s.Name, Path: s.Path, Variables: config.Properties.Variables(), Reactors: len(config.Reactors)}
 	if s.Entry != "" {
 		h.Scenario += " (" + s.Entry + ")"
 	}

@@ -398,8 +398,11 @@ func (c *scheduleConverter) scheduled(f *ScheduledFault, path *field.Path) sched
 
 // latency converts a latency.
 func (c *scheduleConverter) latency(latency Latency, path *field.Path) schedule.Latency {
-	if latency.For.Duration <= 0 {
-		c.add(field.Invalid(path.Child("for"), latency.For.Duration.String(), "must be longer than 0s"))
+	switch d := latency.For.Duration; {
+	case d <= 0:
+		c.add(field.Invalid(path.Child("for"), d.String(), "must be longer than 0s"))
+	case d > longestSpan:
+		c.add(tooLong(d, path.Child("for")))
 	}
 	c.repeat(latency.Repeat, path)
 	return schedule.Latency{At: c.event(latency.At, path.Child("at")), Repeat: latency.Repeat, For: latency.For.Duration}

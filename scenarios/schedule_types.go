@@ -133,7 +133,7 @@ type Permutation struct {
 
 // Expectation is what a run is to come to.
 type Expectation struct {
-	// Outcome of the run.
+	// Outcome of the run; Holds by default, where nothing else is expected either, and else Violated.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Property is one that is broken; no matter which if it is left out.
 	Property string `json:"property,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -292,9 +293,20 @@ func (v *validator) notNegative(d *metav1.Duration, path *field.Path) {
 }
 
 func (v *validator) positive(d *metav1.Duration, path *field.Path) {
-	if d != nil && d.Duration <= 0 {
+	switch {
+	case d == nil:
+	case d.Duration <= 0:
 		v.add(field.Invalid(path, d.Duration.String(), "must be longer than 0s; leave it out for the default"))
+	case d.Duration > longestSpan:
+		v.add(tooLong(d.Duration, path))
 	}
+}
+
+// longestSpan bounds spans of virtual time. It is far longer than any run, and short enough to add spans up.
+const longestSpan = 365 * 24 * time.Hour
+
+func tooLong(d time.Duration, path *field.Path) *field.Error {
+	return field.Invalid(path, d.String(), "must be no longer than a year, "+longestSpan.String())
 }
 
 func (v *validator) script(path *field.Path) {

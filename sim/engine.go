@@ -64,6 +64,7 @@ type engine struct {
 	threads       int
 	lagging       bool    // some informer may have events pending
 	running       *thread // the thread whose step was granted last
+	alike         bool    // the step is that of several goroutines that nothing tells apart: none of them has a name of its own
 	advanced      bool    // the clock has moved by itself since the last collect
 	enabled       []stepper
 	holds         holds

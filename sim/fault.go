@@ -130,7 +130,7 @@ func (e *engine) prepareFaults() error {
 // beginFaults says that the script has begun: only from here on anything goes wrong.
 func (e *engine) beginFaults() {
 	if e.faults != nil && e.config.Faults.HealAfter > 0 {
-		e.faults.heal = e.clock + e.config.Faults.HealAfter
+		e.faults.heal = later(e.clock, e.config.Faults.HealAfter)
 	}
 }
 

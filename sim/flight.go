@@ -115,7 +115,7 @@ func (e *engine) conclude(s carrier, v *visit, a answer, d *Door) {
 		e.crash(d.process, *d.crash)
 	case again:
 		e.keep(s, later(e.backAt(d), wait))
-	case d != nil && d.late > 0 || e.holds.returns.has(&e.history.Records[v.record]):
+	case d != nil && d.late > 0 || !e.alike && e.holds.returns.has(&e.history.Records[v.record]):
 		e.sendBack(s, e.backAt(d))
 	}
 }

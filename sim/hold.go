@@ -77,7 +77,7 @@ func (e *engine) held(s stepper) bool {
 		}
 		if !h.holding {
 			h.holding, h.since = true, e.clock
-			h.deadline = e.clock + cmp.Or(h.late, e.config.Limits.HoldBound())
+			h.deadline = later(e.clock, cmp.Or(h.late, e.config.Limits.HoldBound()))
 		}
 		if e.clock < h.deadline {
 			held = true

@@ -293,6 +293,7 @@ func (e *engine) grant(o *op) {
 	if held {
 		return
 	}
+	e.alike = len(granted) > 1
 	for _, o := range granted {
 		switch {
 		case o.process.dead: // of what another of them came upon
@@ -306,6 +307,7 @@ func (e *engine) grant(o *op) {
 			e.note(o.thread, o.event, -1)
 		}
 	}
+	e.alike = false
 	e.happenedAt(at)
 	for _, o := range granted {
 		switch {

@@ -45,7 +45,7 @@ func (e *engine) horizon() time.Duration {
 	least := horizonAtRest
 	for _, q := range e.queues {
 		if r, ok := q.(returning); ok {
-			least = max(least, min(horizonPasses*r.interval(), horizonInPass))
+			least = max(least, horizonPasses*min(r.interval(), horizonInPass/horizonPasses))
 		}
 	}
 	for _, p := range e.processes {
@@ -78,7 +78,7 @@ func (e *engine) idle() {
 		return
 	}
 	if e.clock >= limit {
-		if e.clock >= horizon && e.scripted {
+		if e.clock >= horizon && e.scripted && e.heldUntil() == Forever {
 			e.terminal() // what is pending asks to look again later than the scenario wants to know about
 		} else {
 			e.limit("virtual time", limit)
@@ -93,11 +93,16 @@ func (e *engine) terminal() {
 	e.end(history.Terminal, fmt.Sprintf("no commit for %s", e.horizon()))
 }
 
+// heldUntil returns when the first of the steps that something holds back is let go; [Forever] if nothing does, or for ever.
+func (e *engine) heldUntil() time.Duration {
+	return min(e.holdDeadline(), e.lagDeadline(), e.flightDeadline(), e.faultDeadline())
+}
+
 // pendingDeadline brings the target forward to the next thing that the engine knows will happen. It reports whether the
 // run must not be called terminal before that: a timer, a hold or a delay is pending, or a key is queued that has not seen the
 // last commit.
 func (e *engine) pendingDeadline(target *time.Duration) bool {
-	first := min(e.holdDeadline(), e.lagDeadline(), e.flightDeadline(), e.faultDeadline())
+	first := e.heldUntil()
 	*target = min(*target, first)
 	pending := first < Forever
 	for _, t := range e.timers {

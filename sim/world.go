@@ -159,6 +159,7 @@ func (r *run) inBubble(progress *atomic.Int64) {
 		}
 	}()
 	time.Sleep(time.Until(r.world.begin)) // of virtual time, as all in a bubble
+	seedGlobalRand()
 	e := newEngine(r, progress)
 	r.engine = e
 	if r.failure = e.prepareFaults(); r.failure != nil {
@@ -280,9 +281,15 @@ func (e *engine) abandonTo(leak *leakError) {
 // those that are still there after it are found, and named, when the bubble ends.
 func (e *engine) drain() {
 	e.settle()
-	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+	wait := func(d time.Duration) {
 		time.Sleep(d)
+		e.progress.Add(1) // a goroutine that ticks all that time makes this slow, but stuck it is not
 		e.settle()
+	}
+	wait(time.Second)
+	wait(time.Minute)
+	for range 25 {
+		wait(time.Hour)
 	}
 }
 

@@ -129,6 +129,9 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 			break
 		}
 	}
+	if err == nil {
+		err = x.sayLate(ctx)
+	}
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, err
 	}
@@ -245,7 +248,10 @@ func describe(h *history.History, i int) string {
 	}
 	r := &h.Records[i]
 	text := fmt.Sprintf("%s at %s", r.Event, r.At)
-	if r.Code != 0 {
+	switch {
+	case r.Code == history.NoAnswer:
+		text += ", no answer"
+	case r.Code != 0:
 		text += fmt.Sprintf(", answered %d %s", r.Code, r.Reason)
 	}
 	return strings.TrimSpace(text)

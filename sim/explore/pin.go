@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -61,6 +62,38 @@ func Pin(world *sim.World, recorded *history.History) (*schedule.Schedule, *hist
 	}
 	s.Trace, s.Expect = recorded.Trace, expectation(recorded)
 	return s, recorded, nil
+}
+
+// sayLate has findings of sweeps say what came about, if they held a step in vain: it came late. That is left until all is
+// explored, as findings are told apart by the constraints that they were found with.
+func (x *explorer) sayLate(ctx context.Context) error {
+	if x.options.Shrink < 0 {
+		return nil
+	}
+	for i := range x.result.Findings {
+		f := &x.result.Findings[i]
+		inVain := func(c schedule.Constraint) bool { return shrink.HeldInVain(f.Run, c) }
+		if f.Schedule == nil || f.Strategy == Committed || !slices.ContainsFunc(f.Schedule.Constraints, inVain) {
+			continue
+		}
+		account := x.accounts[slices.IndexFunc(x.accounts, func(a *history.StrategyResult) bool { return a.Name == f.Strategy })]
+		run := func(plan sim.Plan) (*history.History, error) {
+			account.Shrinking++
+			return x.world.Run(plan)
+		}
+		late, err := small(ctx, run, f.Schedule, f.Run, shrink.Options{Executions: x.options.Shrink})
+		if err != nil {
+			return err
+		}
+		if Signature(late.Run) != f.Signature {
+			continue
+		}
+		if err := complete(x.world, late.Schedule, late.Run); err != nil {
+			return err
+		}
+		f.Schedule, f.Run = late.Schedule, late.Run
+	}
+	return nil
 }
 
 // small shrinks a schedule whose run fails.

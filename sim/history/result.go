@@ -62,9 +62,11 @@ const (
 	NotReproduced         ReplayOutcome = "not reproduced"         // nothing is broken, or not what was expected
 )
 
-// Stale reports whether the replay says nothing: it was not reproduced, and part of the schedule found no event.
+// Stale reports whether the replay says nothing: it was not reproduced, and part of the schedule found no event, or the run
+// went another way than the trace that it was to follow.
 func (r *Replay) Stale() bool {
-	return r.Outcome == NotReproduced && r.Matched < r.Elements && r.Schedule.WhenUnmatched != schedule.Ignore
+	astray := r.Matched < r.Elements || r.Diverged != ""
+	return r.Outcome == NotReproduced && astray && r.Schedule.WhenUnmatched != schedule.Ignore
 }
 
 // Header is what is known of a scenario before anything has run.
@@ -75,6 +77,8 @@ type Header struct {
 	Reconcilers []string
 	// Racers name the competitors, as "actor=type".
 	Racers []string
+	// Reactors counts the reactors of the test's own at the API server's door, which act beside the faults of rules.
+	Reactors int
 	// Variables are the scenario's, so that a report can show the objects a broken rule is about.
 	Variables []property.Variable
 }

@@ -59,11 +59,30 @@ func (e elements) kinds(steps int) []kind {
 	}
 }
 
-func (e elements) withConstraints(list []schedule.Constraint) elements { e.constraints = list; return e }
-func (e elements) withFaults(list []schedule.Fault) elements           { e.faults = list; return e }
-func (e elements) withLatencies(list []schedule.Latency) elements      { e.latencies = list; return e }
-func (e elements) withOrders(list []schedule.Permutation) elements     { e.orders = list; return e }
-func (e elements) withSkip(list []int) elements                        { e.skip = list; return e }
+func (e elements) withConstraints(list []schedule.Constraint) elements {
+	e.constraints = list
+	return e
+}
+
+func (e elements) withFaults(list []schedule.Fault) elements {
+	e.faults = list
+	return e
+}
+
+func (e elements) withLatencies(list []schedule.Latency) elements {
+	e.latencies = list
+	return e
+}
+
+func (e elements) withOrders(list []schedule.Permutation) elements {
+	e.orders = list
+	return e
+}
+
+func (e elements) withSkip(list []int) elements {
+	e.skip = list
+	return e
+}
 
 // pick returns the items of a list with these indices.
 func pick[T any](list []T, indices []int) []T {

@@ -39,9 +39,9 @@ type Result struct {
 type Runner func(sim.Plan) (*history.History, error)
 
 // Shrink makes a schedule small whose run fails, as long as its runs fail in the same way. In this order: faults and steps of
-// the script, latencies, orders of lists, and constraints are taken out; constraints move to steps that conflict, and spans to their
-// defaults; and at last every element that is left is taken out once more, which proves that none can be. No plan is executed
-// twice. The error is the runner's.
+// the script, latencies, orders of lists, and constraints are taken out; constraints move to steps that conflict, or become
+// latencies if they were held in vain, and spans move to their defaults; and at last every element that is left is taken out
+// once more, which proves that none can be. No plan is executed twice. The error is the runner's.
 func Shrink(s *schedule.Schedule, failing *history.History, run Runner, same func(*history.History) bool, o Options,
 ) (*Result, error) {
 	x := &shrinker{
@@ -56,6 +56,7 @@ func Shrink(s *schedule.Schedule, failing *history.History, run Runner, same fun
 	for i := range x.current.constraints {
 		x.moveToConflict(i)
 	}
+	x.lateForVain()
 	x.simplifySpans()
 	minimal := x.proveMinimal(o.Steps)
 	if x.err != nil {
@@ -240,6 +241,29 @@ func next(h *history.History, i int, fits func(*history.Record) bool) int {
 		}
 	}
 	return -1
+}
+
+// lateForVain writes a constraint whose step was held in vain as what that came to: a step that comes late. The step it waited
+// for had no part in the run, and a schedule that names it would never be matched.
+func (x *shrinker) lateForVain() {
+	for i := 0; i < len(x.current.constraints); {
+		c := x.current.constraints[i]
+		if held := find(x.failing, c.Event); c.Order == nil && held >= 0 && HeldInVain(x.failing, c) {
+			late := x.current.withConstraints(deleted(x.current.constraints, i))
+			by := schedule.Latency{At: c.Event, For: x.failing.Records[held].Held}
+			if x.try(late.withLatencies(append(slices.Clone(late.latencies), by))) {
+				continue
+			}
+		}
+		i++
+	}
+}
+
+// HeldInVain reports whether a constraint of a run held its step for as long as it might, and what it waited for did not come.
+func HeldInVain(h *history.History, c schedule.Constraint) bool {
+	return slices.ContainsFunc(h.Constraints, func(r history.ConstraintResult) bool {
+		return r.Constraint == c && r.Held && !r.Matched
+	})
 }
 
 // roundSpans are the spans of latencies that are tried in place of those that a walk drew.

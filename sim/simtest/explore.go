@@ -74,6 +74,7 @@ func Explore(t TB, subject Subject, opts ...Option) *Exploration {
 
 // explore explores the scenario. Its errors say what to do.
 func (c *testCase) explore(ctx context.Context, t TB) (*Exploration, error) {
+	t.Helper()
 	if err := c.fitsDeadline(t); err != nil {
 		return nil, err
 	}
@@ -88,6 +89,7 @@ func (c *testCase) explore(ctx context.Context, t TB) (*Exploration, error) {
 
 // write writes what the exploration came to, if the test was asked to.
 func (c *testCase) write(t TB, e *Exploration) error {
+	t.Helper()
 	folder, err := c.artifacts(t)
 	if err != nil {
 		return err

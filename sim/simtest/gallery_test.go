@@ -62,7 +62,7 @@ var outcomes = []exhibit{
 		schedule: strings.Replace(bugOfRacy, "racy", "old", 1), passes: true,
 		says: []string{"SKIP: TestGood/schedule=known-bug", "of operator=note/old, which this test replaces"}},
 	{name: "stale", arguments: []string{"-test.run=TestGood/schedule=known"}, schedule: unmatched,
-		says: []string{"note: stale", "no event for", "note #9"}},
+		says: []string{"note: stale", "unmatched", "note #9"}},
 	{name: "stale is all right", arguments: []string{"-test.run=TestGood/schedule=known"},
 		schedule: unmatched + "  whenUnmatched: Ignore\n", passes: true},
 	{name: "broken schedule", arguments: []string{"-test.run=TestMatrix/variant=good"}, schedule: "kind: Schedule\n",

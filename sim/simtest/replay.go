@@ -98,6 +98,7 @@ func (c *testCase) withSchedule(s *scenarios.Schedule) (*testCase, error) {
 	if err != nil {
 		return nil, err
 	}
+	config = c.options.configured(config)
 	own := *c
 	own.scenario, own.config, own.replaced = s.Scenario, config, s.Replaced(c.options.overrides)
 	own.header = s.Scenario.Header(config, own.replaced)

@@ -32,8 +32,8 @@ func load(subject Subject, opts []Option) ([]*testCase, error) {
 	}
 	switch {
 	case subject.config != nil:
-		header := history.Header{Scenario: subject.config.Name, Variables: subject.config.Properties.Variables()}
-		return []*testCase{{config: subject.config, header: header, options: o, given: given}}, nil
+		config := o.configured(subject.config)
+		return []*testCase{{config: config, header: headerOf(config), options: o, given: given}}, nil
 	case subject.path == "":
 		return nil, errors.New("nothing to test: give simtest.Scenario a path, or simtest.Config a value")
 	}
@@ -47,11 +47,24 @@ func load(subject Subject, opts []Option) ([]*testCase, error) {
 		if err != nil {
 			return nil, err
 		}
+		config = o.configured(config)
 		cases = append(cases, &testCase{
 			scenario: entry, config: config, header: entry.Header(config, o.overrides), replaced: o.overrides, options: o, given: given,
 		})
 	}
 	return cases, nil
+}
+
+// headerOf returns what reports say of a scenario that is a Go value: its processes are the reconcilers.
+func headerOf(config *sim.Config) history.Header {
+	h := history.Header{Scenario: config.Name, Variables: config.Properties.Variables(), Reactors: len(config.Reactors)}
+	for _, p := range config.Processes {
+		h.Reconcilers = append(h.Reconcilers, p.Name)
+	}
+	for _, r := range config.Racers {
+		h.Racers = append(h.Racers, r.Name)
+	}
+	return h
 }
 
 // loadOne puts together a subject that has no matrix.

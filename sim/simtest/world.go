@@ -160,7 +160,7 @@ func (w *World) result(c Course, h *history.History) *history.Result {
 	result.Coverage.Executions = 1
 	s := c.Schedule
 	result.Findings = []history.Finding{{
-		Signature: explore.Signature(h), Strategy: "order drawn by the test", Execution: 1, Run: h, Schedule: &s,
+		Signature: explore.Signature(h), Strategy: reports.HandDrawn, Execution: 1, Run: h, Schedule: &s,
 	}}
 	return result
 }

@@ -14,6 +14,7 @@ var wallClockExceptions = map[string]string{
 	"sim/world.go time.Until":      inBubble,
 	"sim/world.go time.Now":        inBubble,
 	"sim/world.go time.Sleep":      inBubble,
+	"sim/rand.go math/rand.Seed":   "it puts the generator that client-go draws from into a fixed state",
 }
 
 // concurrencyExceptions are the goroutines and select statements near the engine, as "file function statement", with the
