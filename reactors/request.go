@@ -20,20 +20,17 @@ var requestRows = map[schedule.FaultType]*row{
 	schedule.Forbidden: refusal("403: the actor may not", (*target).forbidden, nil),
 	schedule.NotFound:  refusal("404", (*target).notFound, nil),
 	schedule.TooManyRequests: refusal("429: the server sheds load; client-go tries again after a Retry-After",
-		(*target).tooManyRequests, retry(time.Second)),
-	schedule.InternalError: refusal("500", (*target).internalError, retry(0)),
+		(*target).tooManyRequests, new(time.Second)),
+	schedule.InternalError: refusal("500", (*target).internalError, new(time.Duration(0))),
 	schedule.ServerTimeout: refusal("500 with a Retry-After: the storage is not reached; client-go tries again",
-		(*target).serverTimeout, retry(2*time.Second)),
-	schedule.ServiceUnavailable: refusal("503: the server is not reached", (*target).serviceUnavailable, retry(0)),
+		(*target).serverTimeout, new(2*time.Second)),
+	schedule.ServiceUnavailable: refusal("503: the server is not reached", (*target).serviceUnavailable, new(time.Duration(0))),
 	schedule.Timeout: refusal("504: the server gives up after 34s (a minute for a read), and has done nothing",
-		(*target).timeout, retry(0)),
+		(*target).timeout, new(time.Duration(0))),
 }
 
 // errorFunc builds the error of a fault.
 type errorFunc func(*target, schedule.Fault) *apierrors.StatusError
-
-// retry returns the default of a Retry-After, zero for none.
-func retry(after time.Duration) *time.Duration { return &after }
 
 // refusal is the row of an error; retryAfter is nil for one that client-go never tries again.
 func refusal(doc string, build errorFunc, retryAfter *time.Duration) *row {

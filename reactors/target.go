@@ -114,8 +114,9 @@ func (t *target) forbidden(schedule.Fault) *apierrors.StatusError {
 		where = fmt.Sprintf("in the namespace %q", t.namespace)
 	}
 	user := "system:serviceaccount:default:" + cmp.Or(t.actor, "default")
-	return apierrors.NewForbidden(t.groupResource(), t.name, fmt.Errorf("User %q cannot %s resource %q in API group %q %s",
-		user, strings.ToLower(string(t.verb)), resource, t.group.Group, where))
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s",
+		user, strings.ToLower(string(t.verb)), resource, t.group.Group, where)
+	return apierrors.NewForbidden(t.groupResource(), t.name, errors.New(text))
 }
 
 func (t *target) notFound(schedule.Fault) *apierrors.StatusError {
@@ -157,10 +158,10 @@ func (t *target) internalError(f schedule.Fault) *apierrors.StatusError {
 // of a patch "update". Storage in etcd answers so to a list only, aggregated API servers with other storage to all.
 func (t *target) serverTimeout(f schedule.Fault) *apierrors.StatusError {
 	operation := strings.ToLower(string(t.verb))
-	switch t.verb {
-	case schedule.Patch:
+	if t.verb == schedule.Patch {
 		operation = "update"
-	case schedule.DeleteCollection:
+	}
+	if t.verb == schedule.DeleteCollection {
 		operation = "list" // which it begins with
 	}
 	return apierrors.NewServerTimeout(t.groupResource(), operation, seconds(f))

@@ -21,7 +21,7 @@ func seedGlobalRand() {
 	if os.Setenv(debug, setting) != nil {
 		return
 	}
-	rand.Seed(1) //nolint:staticcheck // SA1019: the replacement is a generator of one's own, which client-go does not take
+	rand.Seed(1) //nolint:staticcheck,forbidigo // client-go draws from this generator, and takes no other
 	if set {
 		_ = os.Setenv(debug, before)
 	} else {
