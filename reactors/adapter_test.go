@@ -132,7 +132,8 @@ func TestResponses(t *testing.T) {
 		failure  string
 	}{
 		{name: "status error", verb: schedule.Get, err: apierrors.NewResourceExpired("old"), code: 410, reason: metav1.StatusReasonExpired},
-		{name: "wrapped", verb: schedule.Get, err: errors.Join(apierrors.NewResourceExpired("old")), code: 410, reason: metav1.StatusReasonExpired},
+		{name: "wrapped", verb: schedule.Get, err: errors.Join(apierrors.NewResourceExpired("old")), code: 410,
+			reason: metav1.StatusReasonExpired},
 		{name: "no code", verb: schedule.Get, err: &apierrors.StatusError{}, code: 500},
 		{name: "other error", verb: schedule.Update, err: broken, failure: "broken"},
 		{name: "object", verb: schedule.Get, obj: pod, code: 200, object: "a *v1.Pod", revision: 7},
