@@ -58,13 +58,14 @@ type recorded struct {
 }
 
 // encodeActed returns the file of an acted schedule.
-func encodeActed(r recorded, d document) []byte {
-	relative, err := filepath.Rel(filepath.Dir(d.path), r.scenarioPath)
+func encodeActed(r recorded, file, name string, s *schedule.Schedule) []byte {
+	relative, err := filepath.Rel(filepath.Dir(file), r.scenarioPath)
 	if err != nil {
 		relative = r.scenarioPath
 	}
-	text := fmt.Sprintf("%s%s\nname: %s\nscenario: %s\nexpect: %s\n", scheduleMark, r.act, d.name, relative, d.schedule.Expect.Outcome)
-	for _, f := range d.schedule.Faults {
+	text := fmt.Sprintf("%s%s\nname: %s\nscenario: %s\nexpect: %s\nsignature: %s\n", scheduleMark, r.act, name, relative,
+		s.Expect.Outcome, s.Expect.Signature)
+	for _, f := range s.Faults {
 		text += fmt.Sprintf("fault: %s\n", f)
 	}
 	return []byte(text)
@@ -79,11 +80,13 @@ func (r recorded) prepare(overrides map[string]string) (replayer, error) {
 	return r, nil
 }
 
-func (r recorded) header() history.Result { return play{reconciler: r.reconciler}.header() }
+func (r recorded) header() history.Header { return play{reconciler: r.reconciler}.header() }
 
 func (r recorded) scenario() string { return r.scenarioPath }
 
-func (r recorded) encode(d document) ([]byte, error) { return encodeActed(r, d), nil }
+func (r recorded) encode(file, name string, s *schedule.Schedule) ([]byte, error) {
+	return encodeActed(r, file, name, s), nil
+}
 
 var crash = schedule.Fault{Type: schedule.Crash, Params: schedule.Params{Point: schedule.AfterCommit}, At: schedule.Event{
 	Actor: "operator", Incarnation: 1, Verb: schedule.Update, Kind: "Widget", Name: "w", Occurrence: 1}}

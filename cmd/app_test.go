@@ -74,12 +74,12 @@ func (p play) prepare(overrides map[string]string) (exploration, error) {
 	return p, nil
 }
 
-func (p play) header() history.Result {
-	r := history.Result{Scenario: strings.Join(append([]string{"play"}, p.values...), " ")}
+func (p play) header() history.Header {
+	h := history.Header{Scenario: strings.Join(append([]string{"play"}, p.values...), " ")}
 	if p.reconciler != "" {
-		r.Reconcilers = []string{"operator=" + p.reconciler}
+		h.Reconcilers = []string{"operator=" + p.reconciler}
 	}
-	return r
+	return h
 }
 
 var truth = &property.Definition{Name: "truth", Type: property.Terminal, Rule: "widget.ready", Message: "the widget is not ready"}
@@ -127,8 +127,8 @@ func finding() history.Finding {
 	}}
 }
 
-func (p play) encode(d document) ([]byte, error) {
-	return encodeActed(recorded{act: "reproduced", scenarioPath: "scenario.yaml"}, d), nil
+func (p play) encode(file, name string, s *schedule.Schedule) ([]byte, error) {
+	return encodeActed(recorded{act: "reproduced", scenarioPath: "scenario.yaml"}, file, name, s), nil
 }
 
 // TestMain lets the scripts run the command, with the acted engine, as a program of its own.
@@ -318,7 +318,7 @@ func TestOutSurvives(t *testing.T) {
 				t.Fatalf("exit %d, want %d: %s", got.exit, want.exit, got.stderr)
 			}
 			entries, err := os.ReadDir(folder)
-			if err != nil || len(entries) != 1 || entries[0].Name() != "play-cbf29ce484222325.yaml" {
+			if err != nil || len(entries) != 1 || entries[0].Name() != "play-default-order.yaml" {
 				t.Fatalf("the folder holds %v, %v; want one finding", entries, err)
 			}
 			text, err := os.ReadFile(filepath.Join(folder, entries[0].Name()))
@@ -335,7 +335,7 @@ func TestOutSurvives(t *testing.T) {
 // TestOutBreaks checks that a finding which cannot be written is still printed, and that the failure is not silent.
 func TestOutBreaks(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(folder, "play-cbf29ce484222325.yaml", "in the way"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(folder, "play-default-order.yaml", "in the way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	got := run(t.Context(), t, "run", "broken", "--out", folder)
@@ -361,7 +361,7 @@ func TestStdoutBreaks(t *testing.T) {
 	if exit := a.main(t.Context(), []string{"stalemate", "run", file, "--out", folder}); exit != ExitInternal {
 		t.Errorf("exit %d, want %d", exit, ExitInternal)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "play-cbf29ce484222325.yaml")); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, "play-default-order.yaml")); err != nil {
 		t.Error(err)
 	}
 }
@@ -390,16 +390,6 @@ func TestCommandLine(t *testing.T) {
 		got := run(t.Context(), t, strings.Fields(c.args)...)
 		if !strings.Contains(got.stdout, "/passed "+c.want+"\n") {
 			t.Errorf("%s: the report does not have %q:\n%s", c.args, c.want, got.stdout)
-		}
-	}
-}
-
-func TestShellQuote(t *testing.T) {
-	for word, want := range map[string]string{
-		"a/b-c_d.yaml": "a/b-c_d.yaml", "operator=x/y": "operator=x/y", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'",
-	} {
-		if got := shellQuote(word); got != want {
-			t.Errorf("shellQuote(%q) = %s, want %s", word, got, want)
 		}
 	}
 }

@@ -34,26 +34,18 @@ type scenario interface {
 
 // encoder writes schedules of one scenario.
 type encoder interface {
-	// encode returns the content of a schedule file.
-	encode(document) ([]byte, error)
-}
-
-// document is a schedule file in the making.
-type document struct {
-	// path is where the file will be: the scenario's path is written relative to that.
-	path string
-	// name of the schedule; empty keeps that of the file it is made of.
-	name     string
-	schedule *schedule.Schedule
+	// encode returns the content that a file is to have, which names the scenario as it is seen from there. An empty name keeps
+	// that of the file which the schedule is made of.
+	encode(file, name string, s *schedule.Schedule) ([]byte, error)
 }
 
 // exploration is a scenario that is ready to be explored.
 type exploration interface {
 	encoder
-	// header returns a result with only what is known before anything has run: names, and the scenario's variables.
-	header() history.Result
-	// explore runs it. The result has everything but what the header has, and the command line. There is none if the
-	// context ends it. An error is a usageError where the scenario must be mended, and else an internal one.
+	// header returns what is known before anything has run.
+	header() history.Header
+	// explore runs it. The result has everything but the header and the command line. There is none if the context ends it.
+	// An error is a usageError where the scenario must be mended, and else an internal one.
 	explore(ctx context.Context, o options) (*history.Result, error)
 }
 
@@ -67,7 +59,7 @@ type recording interface {
 type replayer interface {
 	encoder
 	// header is like that of an exploration.
-	header() history.Result
+	header() history.Header
 	// scenario is the path of the scenario's file.
 	scenario() string
 	schedule() *schedule.Schedule

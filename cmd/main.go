@@ -53,6 +53,8 @@ type app struct {
 	// program is what the user would type to run the command again.
 	program string
 	exit    Exit
+	// summary has a line for each scenario and schedule so far.
+	summary []summed
 }
 
 // usageError is a mistake on the command line, or in a file it names.
@@ -141,16 +143,16 @@ func oneSchedule(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// each does something with each file, with an empty line between what is printed of them. A file that is wrong does not keep
-// the others from being done.
-func (a *app) each(files []string, do func(file string) error) error {
-	for i, file := range files {
+// each does something with each file, or each scenario of one, with an empty line between what is printed of them. One that is
+// wrong does not keep the others from being done.
+func each[T any](a *app, items []T, do func(T) error) error {
+	for i, item := range items {
 		if i > 0 {
 			if _, err := fmt.Fprintln(a.stdout); err != nil {
 				return fmt.Errorf("report: %w", err)
 			}
 		}
-		if err := a.mend(do(file)); err != nil {
+		if err := a.mend(do(item)); err != nil {
 			return err
 		}
 	}

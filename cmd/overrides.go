@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stalemate-dev/stalemate/reports"
 )
 
 // overrideFlag is the flag --reconciler, which several commands have.
@@ -31,7 +33,7 @@ func (o *overrideFlag) words() []string { return flagWords("--reconciler", o.pai
 func flagWords(flag string, values []string) []string {
 	var words []string
 	for _, value := range values {
-		words = append(words, flag, shellQuote(value))
+		words = append(words, flag, reports.ShellQuote(value))
 	}
 	return words
 }

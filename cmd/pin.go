@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stalemate-dev/stalemate/reports"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
@@ -29,9 +31,9 @@ func (a *app) pinCommand() *cobra.Command {
 		Use:   "pin FILE",
 		Short: "Keep a schedule as a regression test",
 		Long: `Replays a schedule and, if it is reproduced, writes it to where a test finds it and it can be committed: beside its scenario,
-in testdata/schedules. Its name is made of the scenario's and of what the schedule asks for, so that the same schedule is
-pinned once. It then expects that all properties hold, and so fails until the bug is fixed.`,
-		Example: `  stalemate pin findings/widget-update-cbf29ce484222325.yaml
+in testdata/schedules. Its name is made of the names of the scenario and the reconciler and of what the schedule asks for. It
+then expects that all properties hold, and so fails until the bug is fixed.`,
+		Example: `  stalemate pin findings/widget-update-ours-conflict-update-widget.yaml
   stalemate pin finding.yaml --to schedules --expect Violated --name lost-update`,
 		Args: usageArgs(oneSchedule),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -45,7 +47,7 @@ pinned once. It then expects that all properties hold, and so fails until the bu
 	flags.StringVar(&f.folder, "to", "", "write to `DIR` (default: testdata/schedules beside the scenario)")
 	flags.StringVar(&f.expect, "expect", string(schedule.Holds), "what the schedule is to expect: Holds, a regression test that fails "+
 		"until the bug is fixed, or Violated, the record of a bug")
-	flags.StringVar(&f.name, "name", "", "name of the schedule and its file (default: made of the scenario's name and the content)")
+	flags.StringVar(&f.name, "name", "", "name of the schedule and its file (default: made of what the schedule asks for)")
 	flags.BoolVar(&f.force, "force", false, "pin the schedule though it is not reproduced")
 	return c
 }
@@ -70,7 +72,11 @@ func (a *app) pin(file string, f *pinFlags) error {
 	if err != nil {
 		return err
 	}
-	replay, err := ready.replay(false)
+	exact, err := followsTrace(ready, &replayFlags{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	replay, err := ready.replay(exact)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -80,17 +86,11 @@ func (a *app) pin(file string, f *pinFlags) error {
 	}
 	pinned := *ready.schedule()
 	pinned.Expect = expectationOf(replay, schedule.Outcome(f.expect))
-	name := f.name
-	if name == "" {
-		header := ready.header()
-		name = fmt.Sprintf("%s-%08x", fileName(header.Scenario), uint32(contentHash(&pinned, header.Reconcilers)))
-	}
-	folder := f.folder
-	if folder == "" {
-		folder = filepath.Join(filepath.Dir(ready.scenario()), "testdata", "schedules")
-	}
+	header := ready.header()
+	name := cmp.Or(f.name, reports.ScheduleName(&header, &pinned))
+	folder := cmp.Or(f.folder, filepath.Join(filepath.Dir(ready.scenario()), "testdata", "schedules"))
 	target := filepath.Join(folder, name+".yaml")
-	content, err := a.writeUp(ready, document{path: target, name: name, schedule: &pinned})
+	content, err := a.writeUp(ready, target, name, &pinned)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -121,11 +121,11 @@ func (a *app) keep(target string, content []byte) error {
 	verb := "pinned to"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = writeFile(target, content)
+		err = reports.WriteFile(target, content)
 	case err == nil && bytes.Equal(before, content):
 		verb = "already pinned to"
 	case err == nil:
-		err = usageError{fmt.Errorf("%s: exists with other content: delete it, or choose another --name", target)}
+		err = usageError{fmt.Errorf("%s: exists with other content: delete it, or choose a --name", target)}
 	}
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type replayFlags struct {
 	times       int
 	exact       bool
 	whole       bool
+	names       bool
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -31,7 +32,7 @@ func (a *app) replayCommand() *cobra.Command {
 		Use:   "replay FILE...",
 		Short: "Replay schedules and report whether they still break what they broke",
 		Long: `Runs each schedule once and compares with what it expects: the outcome, how many of its elements found their events, and
-the hash of the history. A directory stands for the schedule files in it.
+the hash of the history. A directory stands for the schedule files in it. Of several, a summary ends the report.
 
 Exit codes, in order of precedence over several files:
   4  internal error
@@ -41,7 +42,7 @@ Exit codes, in order of precedence over several files:
   5  stale: nothing is broken, but part of the schedule found no event
   6  inconclusive: the run hit a limit
   0  all properties hold`,
-		Example: `  stalemate replay scenarios/clickhouse/schedules
+		Example: `  stalemate replay scenarios/clickhouse/testdata/schedules
   stalemate replay finding.yaml --reconciler operator=clickhouse/patch-a
   stalemate replay finding.yaml --times 100
   stalemate replay finding.yaml --exact -v`,
@@ -61,6 +62,7 @@ Exit codes, in order of precedence over several files:
 	flags.IntVar(&f.times, "times", 1, "replay so often, and check that all histories are the same")
 	flags.BoolVar(&f.exact, "exact", false, "follow the whole trace of the schedule, and say at which step the run departs from it")
 	flags.BoolVarP(&f.whole, "verbose", "v", false, "tell the whole timeline, too")
+	flags.BoolVar(&f.names, "names", false, "list all events of the run by the names that schedules have for them")
 	return c
 }
 
@@ -70,7 +72,8 @@ func (a *app) replay(ctx context.Context, args []string, f *replayFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return a.each(schedules, func(file string) error { return a.replayFile(ctx, file, f) })
+	err = each(a, schedules, func(file string) error { return a.replayFile(ctx, file, f) })
+	return errors.Join(err, a.summarize())
 }
 
 // schedulesOf returns the schedule files that arguments stand for: those in a directory, sorted, or the files themselves.
@@ -110,7 +113,7 @@ func (a *app) schedulesIn(folder string) ([]string, error) {
 	}
 	if len(schedules) == 0 {
 		return nil, fmt.Errorf("%s: no schedule in this directory: 'stalemate run SCENARIO --out %s' writes what it finds there",
-			folder, shellQuote(folder))
+			folder, reports.ShellQuote(folder))
 	}
 	return schedules, nil
 }
@@ -122,7 +125,8 @@ func (a *app) openSchedule(file string, overrides map[string]string) (replayer, 
 		return nil, usageError{err}
 	}
 	if !holds {
-		return nil, usageError{fmt.Errorf("%s: a scenario, not a schedule: explore it with '%s run %s'", file, a.program, shellQuote(file))}
+		return nil, usageError{fmt.Errorf("%s: a scenario, not a schedule: explore it with '%s run %s'", file, a.program,
+			reports.ShellQuote(file))}
 	}
 	loaded, err := a.engine.loadSchedule(file)
 	if err != nil {
@@ -157,11 +161,12 @@ func (a *app) replayFile(ctx context.Context, file string, f *replayFlags) error
 		a.exit = stronger(a.exit, ExitInconclusive)
 		return nil
 	}
-	result := ready.header()
-	result.Path, result.Diverged, result.Command = file, diverged, a.replayLine(file, &how)
-	told := reports.Replayed{Replay: first, File: file, Times: times, Exact: how.exact, Whole: f.whole}
-	a.exit = stronger(a.exit, exitOf(reports.JudgeReplay(&result, told)))
-	return reports.Replay(a.stdout, &result, told, textOptions(a.stdout))
+	result := &history.Result{Header: ready.header(), Diverged: diverged, Command: a.replayLine(file, &how)}
+	told := reports.Replayed{Replay: first, File: file, Times: times, Exact: how.exact, Whole: f.whole, Names: f.names}
+	verdict := reports.JudgeReplay(result, told)
+	a.exit = stronger(a.exit, exitOf(verdict))
+	a.sum(verdict, file, result.Command, told.Run)
+	return reports.Replay(a.stdout, result, told, textOptions(a.stdout))
 }
 
 // followsTrace reports whether a schedule is to be replayed by its trace: if that is asked for, or if its elements do not bring
@@ -171,6 +176,9 @@ func followsTrace(ready replayer, f *replayFlags) (bool, error) {
 	s := ready.schedule()
 	if f.exact || s.Trace == nil || s.Expect.Outcome != schedule.Violated {
 		return f.exact, nil
+	}
+	if s.Size() == 0 && len(s.Skip) == 0 { // it has nothing but its trace
+		return true, nil
 	}
 	replay, err := ready.replay(false)
 	if err != nil || replay.Run.Failed() {
@@ -202,7 +210,7 @@ func replayOften(ctx context.Context, ready replayer, f *replayFlags) (first *hi
 
 // replayLine returns the line that replays a file again.
 func (a *app) replayLine(file string, f *replayFlags) string {
-	words := append([]string{a.program, "replay", shellQuote(file)}, f.reconcilers.words()...)
+	words := append([]string{a.program, "replay", reports.ShellQuote(file)}, f.reconcilers.words()...)
 	if f.times != 1 {
 		words = append(words, "--times", strconv.Itoa(f.times))
 	}

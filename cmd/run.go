@@ -29,6 +29,7 @@ type runFlags struct {
 	runs        int
 	budget      time.Duration
 	out         string
+	names       bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -37,8 +38,9 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run FILE...",
 		Short: "Explore scenarios and report what they break",
 		Long: `Explores each scenario: first the default order, then every single reorder of two conflicting steps and every single fault
-(the sweep), then random walks, one for each seed. A scenario with a matrix is explored once for each combination. A schedule
-is replayed. The report goes to standard output.
+(the sweep), then random runs, one for each seed: PCT, which has actors fall behind at a few steps, and random walks, with the faults
+that the scenario's rules allow. A scenario with a matrix is explored once for each combination. A schedule is replayed, as by
+'replay', which takes directories, too. The report goes to standard output; of several, a summary ends it.
 
 Exit codes, in order of precedence over several files:
   4  internal error
@@ -69,12 +71,13 @@ Exit codes, in order of precedence over several files:
 	f.reconcilers.register(c, "run `CONTROLLER=RECONCILER` instead of what the scenario says; may be repeated")
 	flags.StringArrayVar(&f.matrix, "matrix", nil,
 		"explore only the combinations of a scenario's matrix with `NAME=VALUE`; may be repeated")
-	flags.Int64Var(&f.seed, "seed", 1, "seed of the first random walk; the others count on from it")
-	flags.IntVar(&f.runs, "runs", explore.DefaultRuns, "number of random walks after the sweep")
-	flags.DurationVar(&f.budget, "for", 0, "end after so much real `TIME`, such as 30s: random walks fill it, instead of --runs; "+
+	flags.Int64Var(&f.seed, "seed", 1, "seed of the first random run; the others count on from it")
+	flags.IntVar(&f.runs, "runs", explore.DefaultRuns, "number of random runs after the sweep")
+	flags.DurationVar(&f.budget, "for", 0, "end after so much real `TIME`, such as 30s: random runs fill it, instead of --runs; "+
 		"the sweep is cut short if it takes longer")
 	flags.StringVar(&f.out, "out", "",
 		"also write each finding to a schedule file in `DIR`, as soon as it is found (default: write no files)")
+	flags.BoolVar(&f.names, "names", false, "list all events of the default order by the names that schedules have for them")
 	return c
 }
 
@@ -93,21 +96,21 @@ func (f *runFlags) complete() error {
 
 // run explores files one after the other. A file that is wrong does not keep the others from being explored.
 func (a *app) run(ctx context.Context, files []string, f *runFlags) error {
-	out, err := openArchive(f.out)
-	if err != nil {
-		return usageError{err}
+	if err := makeFolder(f.out); err != nil {
+		return usageError{fmt.Errorf("--out: %w", err)}
 	}
-	return a.each(files, func(file string) error { return a.runFile(ctx, file, f, out) })
+	err := each(a, files, func(file string) error { return a.runFile(ctx, file, f) })
+	return errors.Join(err, a.summarize())
 }
 
 // runFile explores what a file holds: one scenario, or one for each combination of its matrix; or it replays a schedule.
-func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archive) error {
+func (a *app) runFile(ctx context.Context, file string, f *runFlags) error {
 	schedule, err := a.engine.holdsSchedule(file)
 	if err != nil {
 		return usageError{err}
 	}
 	if schedule {
-		return a.replayFile(ctx, file, &replayFlags{reconcilers: f.reconcilers, times: 1})
+		return a.replayFile(ctx, file, &replayFlags{reconcilers: f.reconcilers, times: 1, names: f.names})
 	}
 	entries, err := a.engine.load(file)
 	if err != nil {
@@ -117,17 +120,7 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags, out *archiv
 	if len(chosen) == 0 {
 		return usageError{fmt.Errorf("%s: no combination of its matrix has %s", file, strings.Join(f.matrix, " and "))}
 	}
-	for i, entry := range chosen {
-		if i > 0 {
-			if _, err := fmt.Fprintln(a.stdout); err != nil {
-				return fmt.Errorf("report: %w", err)
-			}
-		}
-		if err := a.mend(a.exploreEntry(ctx, file, entry, f, out)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(a, chosen, func(entry scenario) error { return a.exploreEntry(ctx, file, entry, f) })
 }
 
 // chooses reports whether a combination of a matrix is one to explore.
@@ -140,18 +133,44 @@ func (f *runFlags) chooses(entry []string) bool {
 	return true
 }
 
+// makeFolder makes the folder that findings go to, if there is to be one, and sees to it that files can be written there before
+// hours are spent.
+func makeFolder(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(folder, ".stalemate-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// findingFiles returns the files of an exploration's findings; nil if none are to be written.
+func (a *app) findingFiles(folder string, e encoder) *reports.Files {
+	if folder == "" {
+		return nil
+	}
+	return &reports.Files{
+		Folder: folder, Encode: e.encode,
+		Replay: func(file string) string { return a.replayLine(file, &replayFlags{times: 1}) },
+	}
+}
+
 // exploreEntry explores one scenario and reports on it.
-func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *runFlags, out *archive) error {
+func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *runFlags) error {
 	ready, err := entry.prepare(f.reconcilers.overrides)
 	if err != nil {
 		return usageError{err}
 	}
-	header := ready.header()
-	header.Path, header.Seed, header.Command = file, f.seed, a.commandLine(file, entry.entry(), f)
-	partial := header // what the exploration has come to so far
+	// What the exploration has come to so far.
+	partial := history.Result{Header: ready.header(), Seed: f.seed, Command: a.commandLine(file, entry.entry(), f)}
 	partial.Coverage.Notes = []string{"this report was written before the exploration came to its end"}
 	var failed error // to write a finding
-	findings := out.open(ready, a.program)
+	findings := a.findingFiles(f.out, ready)
 	status := newStatus(a.stderr, file)
 	result, err := ready.explore(ctx, options{
 		seed: f.seed, runs: f.runs, budget: f.budget,
@@ -161,29 +180,31 @@ func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *
 		},
 		finding: func(finding *history.Finding) {
 			partial.Coverage.Executions, partial.Elapsed = finding.Execution, finding.Elapsed
-			failed = errors.Join(failed, findings.save(&partial, keep(&partial, finding)))
+			failed = errors.Join(failed, findings.Save(&partial, keep(&partial, finding)))
 		},
 	})
 	status.clear()
-	interrupted := err != nil && errors.Is(err, ctx.Err())
-	if interrupted && result == nil {
-		result = &partial
-	}
-	switch {
-	case interrupted && len(result.Findings) == 0:
-		a.errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
-		a.exit = stronger(a.exit, ExitInconclusive)
-		return nil
-	case interrupted:
-		complete(result, &header)
+	if err != nil {
+		if !errors.Is(err, ctx.Err()) {
+			failed = errors.Join(fmt.Errorf("%s: %w", file, err), failed)
+			if len(partial.Findings) > 0 { // what was found before is no less true
+				failed = errors.Join(a.report(&partial, findings, false), failed)
+			}
+			return failed
+		}
+		if result == nil {
+			result = &partial
+		}
+		if len(result.Findings) == 0 {
+			a.errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
+			a.exit = stronger(a.exit, ExitInconclusive)
+			return nil
+		}
 		result.Coverage.Notes = append(result.Coverage.Notes, "the exploration was interrupted before it came to its end")
-	case err != nil:
-		return errors.Join(fmt.Errorf("%s: %w", file, err), failed)
-	default:
-		complete(result, &header)
 	}
-	failed = errors.Join(failed, findings.finish(result))
-	return errors.Join(a.report(result, findings), failed)
+	result.Header, result.Seed, result.Command = partial.Header, partial.Seed, partial.Command
+	failed = errors.Join(failed, findings.Finish(result))
+	return errors.Join(a.report(result, findings, f.names), failed)
 }
 
 // keep adds a finding to a result, or puts it in the place of the one with its signature: a run that shows the same better.
@@ -199,23 +220,23 @@ func keep(r *history.Result, finding *history.Finding) int {
 	return len(r.Findings) - 1
 }
 
-// complete fills in what a result has from its header.
-func complete(r, header *history.Result) {
-	r.Scenario, r.Path, r.Command, r.Seed = header.Scenario, header.Path, header.Command, header.Seed
-	r.Reconcilers, r.Racers, r.Variables = header.Reconcilers, header.Racers, header.Variables
-}
-
 // report prints the report of a result, and takes its exit code.
-func (a *app) report(result *history.Result, findings *findingFiles) error {
-	a.exit = stronger(a.exit, exitOf(reports.Judge(result)))
+func (a *app) report(result *history.Result, findings *reports.Files, names bool) error {
+	verdict := reports.Judge(result)
+	a.exit = stronger(a.exit, exitOf(verdict))
+	var runs []*history.History
+	for i := range result.Findings {
+		runs = append(runs, result.Findings[i].Run)
+	}
+	a.sum(verdict, result.Scenario, result.Command, runs...)
 	o := textOptions(a.stdout)
-	o.Replay = findings.replayLine(result)
+	o.Names, o.Replay = names, findings.ReplayLine(result)
 	return reports.Text(a.stdout, result, o)
 }
 
 // commandLine returns the line that runs the exploration of a file again, or of one combination of its matrix.
 func (a *app) commandLine(file string, entry []string, f *runFlags) string {
-	words := append([]string{a.program, "run", shellQuote(file)}, flagWords("--matrix", entry)...)
+	words := append([]string{a.program, "run", reports.ShellQuote(file)}, flagWords("--matrix", entry)...)
 	words = append(words, f.reconcilers.words()...)
 	words = append(words, "--seed", strconv.FormatInt(f.seed, 10))
 	switch {
@@ -225,17 +246,6 @@ func (a *app) commandLine(file string, entry []string, f *runFlags) string {
 		words = append(words, "--runs", strconv.Itoa(f.runs))
 	}
 	return strings.Join(words, " ")
-}
-
-// shellQuote quotes a word where a shell would not take it as it is.
-func shellQuote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // textOptions lay a report out for what it is written to: a terminal has its width and, unless the user minds, colours.

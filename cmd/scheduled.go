@@ -1,9 +1,9 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
@@ -24,13 +24,7 @@ func (s scheduled) prepare(overrides map[string]string) (replayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	reconcilers := maps.Clone(overrides)
-	for controller, reconciler := range s.Reconcilers {
-		if _, overridden := overrides[controller]; !overridden {
-			reconcilers[controller] = reconciler
-		}
-	}
-	return &replayable{subject: newSubject(s.Scenario, config, reconcilers), file: s.Schedule}, nil
+	return &replayable{subject: subject{s.Scenario, config, s.Replaced(overrides)}, file: s.Schedule}, nil
 }
 
 // replayable is a schedule that is ready to be replayed.
@@ -45,10 +39,10 @@ func (r *replayable) scenario() string { return r.of.Path }
 func (r *replayable) schedule() *schedule.Schedule { return r.file.Spec }
 
 // encode keeps what the file has beside the schedule: its properties, for instance.
-func (r *replayable) encode(d document) ([]byte, error) {
-	file := r.file.File()
-	file.Reconcilers = r.reconcilers
-	return encodeFile(file, r.of.Path, d)
+func (r *replayable) encode(file, name string, spec *schedule.Schedule) ([]byte, error) {
+	content := r.file.File()
+	content.Name, content.Spec, content.Reconcilers = cmp.Or(name, content.Name), spec, r.reconcilers
+	return r.of.EncodeSchedule(file, content)
 }
 
 // settled returns the world that all runs of the schedule begin in.
@@ -58,7 +52,7 @@ func (r *replayable) settled() (*sim.World, error) {
 	}
 	world, err := sim.NewWorld(r.config)
 	if err != nil {
-		return nil, sorted(err)
+		return nil, classified(err)
 	}
 	r.world = world
 	return world, nil
@@ -75,7 +69,7 @@ func (r *replayable) under(s *schedule.Schedule, exact bool) (*history.Replay, e
 		return nil, err
 	}
 	replay, err := explore.Replay(world, s, exact)
-	return replay, sorted(err)
+	return replay, classified(err)
 }
 
 func (r *replayable) differ(first, second *history.History) string {
@@ -96,7 +90,7 @@ func (r *replayable) shrink(ctx context.Context) (*schedule.Schedule, error) {
 	}
 	result, err := explore.Shrink(ctx, world, large, shrink.Options{Steps: r.of.Steps()})
 	if err != nil {
-		return nil, sorted(err)
+		return nil, classified(err)
 	}
 	return result.Schedule, nil
 }
@@ -113,11 +107,11 @@ func (r *replayable) failing(world *sim.World) (*schedule.Schedule, error) {
 		plan.Strategy, plan.Record = sim.NewTraceStrategy(large.Trace), true
 		traced, err := world.Run(plan)
 		if err != nil {
-			return nil, sorted(err)
+			return nil, classified(err)
 		}
 		pinned, run, err := explore.Pin(world, traced)
 		if err != nil {
-			return nil, sorted(err)
+			return nil, classified(err)
 		}
 		if run == traced {
 			return nil, usageError{errors.New("only its trace brings it about, which constraints cannot express: it cannot be shrunk")}

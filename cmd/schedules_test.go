@@ -15,11 +15,15 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// workspace changes to a folder that is like a team's repository: it has our scenarios, and room for what is found.
+// workspace changes to a folder that is like a team's repository: it has our scenarios, without their track record, and room for
+// what is found.
 func workspace(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
 	if err := os.CopyFS(folder, os.DirFS("../scenarios/clickhouse")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(folder, "testdata")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module example.com/team\n"), 0o600); err != nil {
@@ -71,7 +75,7 @@ func TestFindingIsReplayed(t *testing.T) {
 		patched  cmd.Exit
 		want     []string
 	}{
-		{"recreate", cmd.ExitStale, []string{"? STALE", "not reproduced, 0 of 1 matched", "no event for   operator(default/a) Update"}},
+		{"recreate", cmd.ExitStale, []string{"? STALE", "not reproduced, 0 of 1 matched", "unmatched      operator(default/a) Update"}},
 		{"recreate-scaled", cmd.ExitPassed, []string{"✓ NOT REPRODUCED", "not reproduced, 1 of 1 matched"}},
 	} {
 		out := "findings/" + c.scenario
@@ -101,6 +105,14 @@ func TestReconcilerIsRecorded(t *testing.T) {
 	command(t, cmd.ExitBroken, "run", "recreate.yaml", "--runs", "0", "--out", out, "--reconciler", "operator=clickhouse/buggy")
 	report, _ := command(t, cmd.ExitBroken, "replay", out)
 	contains(t, report, "with operator=clickhouse/buggy", "reproduced, 1 of 1 matched", "as recorded")
+
+	file := only(t, out+"/clickhouse-recreate-buggy-race-*.yaml")
+	command(t, cmd.ExitPassed, "validate", file)
+	for _, arguments := range [][]string{{"shrink", file, "--out", "small.yaml"}, {"pin", file, "--to", ".", "--name", "pinned"}} {
+		command(t, cmd.ExitPassed, arguments...)
+		written := strings.Replace(arguments[len(arguments)-1], "pinned", "pinned.yaml", 1)
+		contains(t, readText(t, written), "\n  reconcilers: {operator: clickhouse/buggy}\n")
+	}
 }
 
 // TestPinnedSchedule checks that a finding becomes a regression test: it fails as long as the bug is there.

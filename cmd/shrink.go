@@ -63,14 +63,14 @@ func (a *app) shrink(ctx context.Context, file, out string) error {
 	if target == "" {
 		target = file // the scenario's path is as in the file that was read
 	}
-	content, err := a.writeUp(ready, document{path: target, schedule: small})
+	content, err := a.writeUp(ready, target, "", small)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if out == "" {
 		_, err = a.stdout.Write(content)
 	} else {
-		err = writeFile(out, content)
+		err = reports.WriteFile(out, content)
 	}
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (a *app) shrink(ctx context.Context, file, out string) error {
 
 // refuse says why nothing is done with a schedule, and how to see more. The exit code tells one that is stale from others.
 func (a *app) refuse(file string, replay *history.Replay, why string) error {
-	refused := fmt.Errorf("%s: %s: see '%s replay %s'", file, why, a.program, shellQuote(file))
+	refused := fmt.Errorf("%s: %s: see '%s replay %s'", file, why, a.program, reports.ShellQuote(file))
 	if !replay.Stale() {
 		return usageError{refused}
 	}
@@ -90,20 +90,19 @@ func (a *app) refuse(file string, replay *history.Replay, why string) error {
 	return nil
 }
 
-// writeUp returns the content of a schedule file: the report of its replay as a comment, and the schedule.
-func (a *app) writeUp(ready replayer, d document) ([]byte, error) {
-	replay, err := ready.run(d.schedule)
+// writeUp returns the content that the file of a schedule is to have: the report of its replay as a comment, and the schedule.
+func (a *app) writeUp(ready replayer, file, name string, spec *schedule.Schedule) ([]byte, error) {
+	replay, err := ready.run(spec)
 	if err != nil {
 		return nil, err
 	}
-	result := ready.header()
-	result.Path, result.Command = d.path, a.replayLine(d.path, &replayFlags{times: 1})
+	result := &history.Result{Header: ready.header(), Command: a.replayLine(file, &replayFlags{times: 1})}
 	var report bytes.Buffer
-	told := reports.Replayed{Replay: replay, File: d.path, Times: 1, Whole: true}
-	if err := reports.Replay(&report, &result, told, reports.Options{Width: reports.CommentWidth}); err != nil {
+	told := reports.Replayed{Replay: replay, File: file, Times: 1, Whole: true}
+	if err := reports.Replay(&report, result, told, reports.Options{Width: reports.CommentWidth}); err != nil {
 		return nil, err
 	}
-	content, err := ready.encode(d)
+	content, err := ready.encode(file, name, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,9 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/reactors"
@@ -88,7 +86,7 @@ func (s simulated) prepare(overrides map[string]string) (exploration, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ready{newSubject(s.Scenario, config, overrides)}, nil
+	return ready{subject{s.Scenario, config, overrides}}, nil
 }
 
 // subject is a scenario that was put together.
@@ -96,62 +94,12 @@ type subject struct {
 	of          *scenarios.Scenario
 	config      *sim.Config
 	reconcilers map[string]string // in place of the scenario's, by the names of controllers
-	names       history.Result
 }
 
-func newSubject(s *scenarios.Scenario, config *sim.Config, reconcilers map[string]string) subject {
-	names := history.Result{Scenario: s.Name, Variables: config.Properties.Variables()}
-	if s.Entry != "" {
-		names.Scenario += " (" + s.Entry + ")"
-	}
-	for _, c := range s.Manifest.Spec.Controllers {
-		reconciler := c.Reconciler
-		if override, ok := reconcilers[c.Name]; ok {
-			reconciler = override
-		}
-		names.Reconcilers = append(names.Reconcilers, fmt.Sprintf("%s=%s", c.Name, reconciler))
-	}
-	for _, r := range s.Manifest.Spec.Racers {
-		names.Racers = append(names.Racers, fmt.Sprintf("%s=%s", r.Name, r.Type))
-	}
-	return subject{of: s, config: config, reconcilers: reconcilers, names: names}
-}
+func (s subject) header() history.Header { return s.of.Header(s.config, s.reconcilers) }
 
-func (s subject) header() history.Result { return s.names }
-
-func (s subject) encode(d document) ([]byte, error) {
-	return encodeFile(scenarios.ScheduleFile{Reconcilers: s.reconcilers, Matrix: s.of.Values}, s.of.Path, d)
-}
-
-// encodeFile returns the content of a schedule file of a scenario.
-func encodeFile(file scenarios.ScheduleFile, scenario string, d document) ([]byte, error) {
-	path, err := relativePath(filepath.Dir(d.path), scenario)
-	if err != nil {
-		return nil, err
-	}
-	file.Scenario, file.Spec = path, d.schedule
-	file.Name = cmp.Or(d.name, file.Name)
-	return scenarios.EncodeSchedule(file)
-}
-
-// relativePath returns the path of a file relative to a folder, with slashes and, as a loader takes it, without symbolic links.
-// The folder need not be there yet.
-func relativePath(folder, file string) (string, error) {
-	file, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return "", err
-	}
-	if resolved, err := filepath.EvalSymlinks(folder); err == nil {
-		folder = resolved
-	}
-	if file, err = filepath.Abs(file); err != nil {
-		return "", err
-	}
-	if folder, err = filepath.Abs(folder); err != nil {
-		return "", err
-	}
-	relative, err := filepath.Rel(folder, file)
-	return filepath.ToSlash(relative), err
+func (s subject) encode(file, name string, spec *schedule.Schedule) ([]byte, error) {
+	return s.of.EncodeSchedule(file, scenarios.ScheduleFile{Name: name, Reconcilers: s.reconcilers, Spec: spec})
 }
 
 // ready is a scenario that is ready to be explored.
@@ -181,7 +129,7 @@ func (r ready) explore(ctx context.Context, o options) (*history.Result, error) 
 	if diverged, ok := errors.AsType[*explore.NondeterminismError](err); ok {
 		return &history.Result{Diverged: whereApart(diverged)}, nil
 	}
-	return result, sorted(err)
+	return result, classified(err)
 }
 
 // whereApart says where two histories went apart.
@@ -189,9 +137,9 @@ func whereApart(e *explore.NondeterminismError) string {
 	return fmt.Sprintf("step %d: %q the first time, %q the second", e.Step, e.First, e.Second)
 }
 
-// sorted makes a usageError of an error for which the user's scenario is to blame, a nondeterminismError of one for which the
+// classified makes a usageError of an error for which the user's scenario is to blame, a nondeterminismError of one for which the
 // operator is, and has others say all that they know.
-func sorted(err error) error {
+func classified(err error) error {
 	if wrongScenario(err) {
 		return usageError{err}
 	}

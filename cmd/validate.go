@@ -11,7 +11,8 @@ func (a *app) validateCommand() *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Check scenario and schedule files without running them",
 		Long: "Checks each scenario or schedule and the files it refers to: fields, types, names, objects and rules. All that is\n" +
-			"wrong with a file is reported at once, each with its place. Exits with 2 if anything is.",
+			"wrong with a file is reported at once, each with its place. Exits with 2 if anything is. Directories are not taken: name\n" +
+			"the files in them.",
 		Args: usageArgs(files("scenario or schedule")),
 		RunE: func(_ *cobra.Command, args []string) error { return a.validate(args) },
 	}

@@ -131,8 +131,9 @@ func TestResponses(t *testing.T) {
 		revision int64
 		failure  string
 	}{
-		{name: "status error", verb: schedule.Get, err: apierrors.NewGone("old"), code: 410, reason: metav1.StatusReasonGone},
-		{name: "wrapped", verb: schedule.Get, err: errors.Join(apierrors.NewGone("old")), code: 410, reason: metav1.StatusReasonGone},
+		{name: "status error", verb: schedule.Get, err: apierrors.NewResourceExpired("old"), code: 410, reason: metav1.StatusReasonExpired},
+		{name: "wrapped", verb: schedule.Get, err: errors.Join(apierrors.NewResourceExpired("old")), code: 410,
+			reason: metav1.StatusReasonExpired},
 		{name: "no code", verb: schedule.Get, err: &apierrors.StatusError{}, code: 500},
 		{name: "other error", verb: schedule.Update, err: broken, failure: "broken"},
 		{name: "object", verb: schedule.Get, obj: pod, code: 200, object: "a *v1.Pod", revision: 7},

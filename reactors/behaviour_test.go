@@ -8,8 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stalemate-dev/stalemate/racer"
@@ -35,58 +36,71 @@ func (d *diary) updating(change func(*corev1.ConfigMap)) operator {
 	})
 }
 
+const (
+	tooMany     = "update: the server has received too many requests and has asked us to try again later (put configmaps app)"
+	unavailable = "update: the server is currently unable to handle the request (put configmaps app)"
+	timeout     = "update: Timeout: request did not complete within requested timeout - context deadline exceeded"
+)
+
+// errorsOfRequests are errors at an update, and what comes of them.
+var errorsOfRequests = []struct {
+	name   string
+	fault  schedule.FaultType
+	params schedule.Params
+	want   string   // the line of the update
+	at     string   // when it came back
+	calls  []string // the attempts
+}{
+	{name: "Conflict", fault: schedule.Conflict, want: `update: Operation cannot be fulfilled on configmaps "app": the object ` +
+		`has been modified; please apply your changes to the latest version and try again`, at: "0s", calls: []string{"409"}},
+	{name: "Invalid", fault: schedule.Invalid, want: `update: ConfigMap "app" is invalid: spec: Forbidden: the object is ` +
+		`refused by a fault of the simulation`, at: "0s", calls: []string{"422"}},
+	{name: "Forbidden", fault: schedule.Forbidden, want: `update: configmaps "app" is forbidden: User ` +
+		`"system:serviceaccount:default:operator" cannot update resource "configmaps" in API group "" in the namespace "default"`,
+		at: "0s", calls: []string{"403"}},
+	{name: "NotFound", fault: schedule.NotFound, want: `update: configmaps "app" not found`, at: "0s", calls: []string{"404"}},
+	{name: "429", fault: schedule.TooManyRequests, want: "update: <nil>", at: "1s", calls: []string{"429 again", "200 committed"}},
+	{name: "429 for long", fault: schedule.TooManyRequests, params: schedule.Params{RetryAfter: 7 * time.Second},
+		want: "update: <nil>", at: "7s", calls: []string{"429 again", "200 committed"}},
+	{name: "429 without Retry-After", fault: schedule.TooManyRequests, params: schedule.Params{RetryAfter: -1},
+		want: tooMany, at: "0s", calls: []string{"429"}},
+	{name: "429 at the client", fault: schedule.TooManyRequests, params: schedule.Params{Layer: schedule.Client},
+		want: tooMany, at: "10s", calls: []string{"429"}},
+	{name: "429 at the client without Retry-After", fault: schedule.TooManyRequests,
+		params: schedule.Params{Layer: schedule.Client, RetryAfter: -time.Second}, want: tooMany, at: "0s", calls: []string{"429"}},
+	{name: "500", fault: schedule.InternalError, want: `update: Internal error occurred: failed calling webhook ` +
+		`"webhook.stalemate.dev": failed to call webhook: Post "https://webhook.stalemate.svc:443/?timeout=10s": ` +
+		`dial tcp 10.96.0.2:443: connect: connection refused`, at: "0s", calls: []string{"500"}},
+	{name: "500 with Retry-After", fault: schedule.InternalError, params: schedule.Params{RetryAfter: time.Second},
+		want: "update: <nil>", at: "1s", calls: []string{"500 again", "200 committed"}},
+	{name: "ServerTimeout", fault: schedule.ServerTimeout, want: "update: <nil>", at: "2s",
+		calls: []string{"500 again", "200 committed"}},
+	{name: "ServerTimeout at the client", fault: schedule.ServerTimeout, params: schedule.Params{Layer: schedule.Client},
+		want: `update: The update operation against configmaps could not be completed at this time, please try again.`,
+		at:   "20s", calls: []string{"500"}},
+	{name: "503", fault: schedule.ServiceUnavailable, want: unavailable, at: "0s", calls: []string{"503"}},
+	{name: "503 with Retry-After", fault: schedule.ServiceUnavailable, params: schedule.Params{RetryAfter: 5 * time.Second},
+		want: "update: <nil>", at: "5s", calls: []string{"503 again", "200 committed"}},
+	{name: "504", fault: schedule.Timeout, want: timeout, at: "34s", calls: []string{"504"}},
+	{name: "504 with Retry-After", fault: schedule.Timeout, params: schedule.Params{RetryAfter: time.Second},
+		want: "update: <nil>", at: "35s", calls: []string{"504 again", "200 committed"}},
+	{name: "504 at the client", fault: schedule.Timeout, params: schedule.Params{Layer: schedule.Client}, want: timeout, at: "34s",
+		calls: []string{"504"}},
+	{name: "504 with Retry-After at the client", fault: schedule.Timeout,
+		params: schedule.Params{RetryAfter: time.Second, Layer: schedule.Client}, want: timeout, at: "6m24s", calls: []string{"504"}},
+	{name: "504 after the commit", fault: schedule.LostResponse, params: schedule.Params{Means: schedule.RequestTimeout},
+		want: timeout, at: "34s", calls: []string{"504 committed"}},
+	{name: "connection lost", fault: schedule.LostResponse,
+		want: `update: Put "https://10.96.0.1:443/api/v1/namespaces/default/configmaps/app": EOF`, at: "0s",
+		calls: []string{"-1 committed"}},
+	{name: "applied twice", fault: schedule.AppliedTwice, want: `update: Operation cannot be fulfilled on configmaps "app": ` +
+		`the object has been modified; please apply your changes to the latest version and try again`, at: "2s",
+		calls: []string{"500 again committed", "409"}},
+}
+
 // TestErrorsOfRequests checks what an operator sees of each error, when, and what client-go does about it.
 func TestErrorsOfRequests(t *testing.T) {
-	const (
-		tooMany     = "update: the server has received too many requests and has asked us to try again later (put configmaps app)"
-		unavailable = "update: the server is currently unable to handle the request (put configmaps app)"
-		timeout     = "update: Timeout: request did not complete within requested timeout - context deadline exceeded"
-	)
-	tests := []struct {
-		name   string
-		fault  schedule.FaultType
-		params schedule.Params
-		want   string   // the line of the update
-		at     string   // when it came back
-		calls  []string // the attempts
-	}{
-		{name: "Conflict", fault: schedule.Conflict, want: `update: Operation cannot be fulfilled on configmaps "app": the object ` +
-			`has been modified; please apply your changes to the latest version and try again`, at: "0s", calls: []string{"409"}},
-		{name: "Invalid", fault: schedule.Invalid, want: `update: ConfigMap "app" is invalid: spec: Forbidden: the object is ` +
-			`refused by a fault of the simulation`, at: "0s", calls: []string{"422"}},
-		{name: "Forbidden", fault: schedule.Forbidden, want: `update: configmaps "app" is forbidden: User ` +
-			`"system:serviceaccount:default:operator" cannot update resource "configmaps" in API group "" in the namespace "default"`,
-			at: "0s", calls: []string{"403"}},
-		{name: "NotFound", fault: schedule.NotFound, want: `update: configmaps "app" not found`, at: "0s", calls: []string{"404"}},
-		{name: "429", fault: schedule.TooManyRequests, want: "update: <nil>", at: "1s", calls: []string{"429 again", "200 committed"}},
-		{name: "429 for long", fault: schedule.TooManyRequests, params: schedule.Params{RetryAfter: 7 * time.Second},
-			want: "update: <nil>", at: "7s", calls: []string{"429 again", "200 committed"}},
-		{name: "429 without Retry-After", fault: schedule.TooManyRequests, params: schedule.Params{RetryAfter: -1},
-			want: tooMany, at: "0s", calls: []string{"429"}},
-		{name: "429 at the client", fault: schedule.TooManyRequests, params: schedule.Params{Layer: schedule.Client},
-			want: tooMany, at: "0s", calls: []string{"429"}},
-		{name: "500", fault: schedule.InternalError, want: "update: Internal error occurred: etcdserver: leader changed", at: "0s",
-			calls: []string{"500"}},
-		{name: "500 with Retry-After", fault: schedule.InternalError, params: schedule.Params{RetryAfter: time.Second},
-			want: "update: <nil>", at: "1s", calls: []string{"500 again", "200 committed"}},
-		{name: "ServerTimeout", fault: schedule.ServerTimeout, want: "update: <nil>", at: "2s",
-			calls: []string{"500 again", "200 committed"}},
-		{name: "503", fault: schedule.ServiceUnavailable, want: unavailable, at: "0s", calls: []string{"503"}},
-		{name: "503 with Retry-After", fault: schedule.ServiceUnavailable, params: schedule.Params{RetryAfter: 5 * time.Second},
-			want: "update: <nil>", at: "5s", calls: []string{"503 again", "200 committed"}},
-		{name: "504", fault: schedule.Timeout, want: timeout, at: "0s", calls: []string{"504"}},
-		{name: "504 with Retry-After", fault: schedule.Timeout, params: schedule.Params{RetryAfter: time.Second},
-			want: "update: <nil>", at: "1s", calls: []string{"504 again", "200 committed"}},
-		{name: "504 after the commit", fault: schedule.LostResponse, params: schedule.Params{Means: schedule.RequestTimeout},
-			want: timeout, at: "0s", calls: []string{"504 committed"}},
-		{name: "connection lost", fault: schedule.LostResponse,
-			want: `update: Put "https://10.96.0.1:443/api/v1/namespaces/default/configmaps/app": EOF`, at: "0s",
-			calls: []string{"-1 committed"}},
-		{name: "applied twice", fault: schedule.AppliedTwice, want: `update: Operation cannot be fulfilled on configmaps "app": ` +
-			`the object has been modified; please apply your changes to the latest version and try again`, at: "2s",
-			calls: []string{"500 again committed", "409"}},
-	}
-	for _, test := range tests {
+	for _, test := range errorsOfRequests {
 		t.Run(test.name, func(t *testing.T) {
 			d := &diary{}
 			h := d.run(t, scenario{given: []apiserver.Object{configMap(nil)}}, d.updating(func(*corev1.ConfigMap) {}),
@@ -98,6 +112,43 @@ func TestErrorsOfRequests(t *testing.T) {
 			d.expect(t, h, "0s get: <nil>", test.at+" "+test.want, test.at+" get: <nil>", test.at+" "+n)
 			if diff := cmp.Diff(test.calls, attempts(h, schedule.Update)); diff != "" {
 				t.Errorf("attempts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPatience checks when a server gives up on each verb, and what it says.
+func TestPatience(t *testing.T) {
+	const (
+		write = "34s Timeout: request did not complete within requested timeout - context deadline exceeded"
+		read  = "1m0s Timeout: request did not complete within the allotted timeout"
+	)
+	tests := []struct {
+		verb schedule.Verb
+		call func(context.Context, ctrlclient.Client) error
+		want string
+	}{
+		{schedule.Get, func(ctx context.Context, c ctrlclient.Client) error { return c.Get(ctx, appKey, &corev1.Secret{}) }, read},
+		{schedule.List, func(ctx context.Context, c ctrlclient.Client) error { return c.List(ctx, &corev1.SecretList{}) }, read},
+		{schedule.Create, func(ctx context.Context, c ctrlclient.Client) error { return c.Create(ctx, secret("new")) }, write},
+		{schedule.Update, func(ctx context.Context, c ctrlclient.Client) error { return c.Update(ctx, secret("app")) }, write},
+		{schedule.Patch, func(ctx context.Context, c ctrlclient.Client) error {
+			return c.Patch(ctx, secret("app"), ctrlclient.RawPatch(types.MergePatchType, []byte("{}")))
+		}, write},
+		{schedule.Delete, func(ctx context.Context, c ctrlclient.Client) error { return c.Delete(ctx, secret("app")) }, write},
+		{schedule.DeleteCollection, func(ctx context.Context, c ctrlclient.Client) error {
+			return c.DeleteAllOf(ctx, &corev1.Secret{}, ctrlclient.InNamespace("default"))
+		}, "1m0s" + write[3:]},
+	}
+	for _, test := range tests {
+		t.Run(string(test.verb), func(t *testing.T) {
+			d := &diary{}
+			h := d.run(t, scenario{given: []apiserver.Object{configMap(nil), secret("app")}},
+				d.once(func(ctx context.Context, live ctrlclient.Client) { d.write("%v", test.call(ctx, live)) }),
+				at(schedule.Timeout, test.verb, "Secret", schedule.Params{}))
+			d.expect(t, h, test.want)
+			if slices.ContainsFunc(h.Records, func(r history.Record) bool { return r.Committed != 0 }) {
+				t.Errorf("it was carried out%s", steps(h))
 			}
 		})
 	}
@@ -127,6 +178,20 @@ func TestAppliedTwice(t *testing.T) {
 			d.expect(t, h, test.want)
 		})
 	}
+	t.Run("generated names", func(t *testing.T) { // which the body that is sent again does not have: two objects
+		d := &diary{}
+		h := d.run(t, scenario{given: []apiserver.Object{configMap(nil)}},
+			d.once(func(ctx context.Context, live ctrlclient.Client) {
+				generated := secret("")
+				generated.GenerateName = "new-"
+				list := &corev1.SecretList{}
+				d.write("%v %v", live.Create(ctx, generated), live.List(ctx, list))
+				last := len(list.Items) - 1
+				d.write("%d, and the operator knows one of them: %t", len(list.Items), slices.ContainsFunc(list.Items,
+					func(s corev1.Secret) bool { return s.UID == generated.UID }) && list.Items[0].Name != list.Items[last].Name)
+			}), at(schedule.AppliedTwice, schedule.Create, "Secret", schedule.Params{}))
+		d.expect(t, h, "2s <nil> <nil>", "2s 2, and the operator knows one of them: true")
+	})
 }
 
 // TestCompetingWrite checks that it is the server who finds the conflict, and only where a write carries a lock.
@@ -250,7 +315,7 @@ func TestWatches(t *testing.T) {
 				faults = append(faults, at(test.fault, schedule.Deliver, "Secret", schedule.Params{}))
 			}
 			h := d.run(t, s, d.watching(), faults...)
-			d.expect(t, h, append([]string{"0s created app 0"}, test.want...)...)
+			d.expect(t, h, append([]string{"0s created app 0, initial"}, test.want...)...)
 		})
 	}
 }
@@ -290,57 +355,56 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestLateDelete checks the life of an object that somebody else keeps.
-func TestLateDelete(t *testing.T) {
-	deleting := func(d *diary) operator {
-		return d.once(func(ctx context.Context, live ctrlclient.Client) {
-			d.write("delete: %v", live.Delete(ctx, secret("app")))
-			for range 4 {
-				found := &corev1.Secret{}
-				err := live.Get(ctx, appKey, found)
-				d.write("get: %v, %q, terminating %t", err, found.Finalizers, found.DeletionTimestamp != nil)
-				time.Sleep(20 * time.Second)
+// TestRestart checks what the next life of a process is told: a list of what there is. What came to pass in between, a change,
+// a deletion, and a deletion and creation, it never hears of.
+func TestRestart(t *testing.T) {
+	named := func(name string) *corev1.Secret {
+		s := secret(name)
+		s.Labels = map[string]string{"n": "0"}
+		return s
+	}
+	again := named("again")
+	again.Labels["n"] = "9"
+	remove := func(name string) racer.UserStep {
+		return racer.UserStep{At: 10 * time.Second, Delete: &racer.UserDelete{Kind: "Secret", Namespace: "default", Name: name}}
+	}
+	for _, fault := range []schedule.Fault{
+		at(schedule.Crash, schedule.Patch, "ConfigMap", schedule.Params{For: time.Minute}),
+		at(schedule.Upgrade, schedule.Patch, "ConfigMap", schedule.Params{For: time.Minute, Reconciler: "next"}),
+	} {
+		d := &diary{}
+		s := scenario{
+			given: []apiserver.Object{configMap(nil), named("again"), named("app"), named("gone")},
+			racers: []sim.RacerConfig{user(relabel(10*time.Second, "1"), remove("gone"), remove("again"),
+				racer.UserStep{At: 11 * time.Second, Create: &racer.UserCreate{Kind: "Secret", Object: again}})},
+		}
+		h := d.run(t, s, d.watchingAnd(func(ctx context.Context, live ctrlclient.Client) {
+			patch := ctrlclient.RawPatch(types.MergePatchType, []byte(`{"data":{"n":"1"}}`))
+			d.write("patch: %v", live.Patch(ctx, configMap(nil), patch))
+		}), fault)
+		d.expect(t, h, "0s created again 0, initial", "0s created app 0, initial", "0s created gone 0, initial",
+			"1m0s created again 9, initial", "1m0s created app 1, initial", "1m0s patch: <nil>", "1m0s patch: <nil>")
+	}
+}
+
+// TestLostWriteIsSeen checks that a write whose answer is lost is one like any other to the cache of the operator that made it.
+func TestLostWriteIsSeen(t *testing.T) {
+	for _, means := range []schedule.Means{schedule.ConnectionLost, schedule.RequestTimeout} {
+		d := &diary{}
+		o := reconciling(func(deps sim.Deps) pass {
+			d.begin = time.Now()
+			return func(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
+				d.write("cached: %v", deps.Client.Get(ctx, key, &corev1.Secret{}))
+				err := deps.Client.Create(ctx, secret("app"))
+				d.write("created: %t, there already: %t", err == nil, apierrors.IsAlreadyExists(err))
+				d.write("cached: %v", deps.Client.Get(ctx, key, &corev1.Secret{}))
+				return ctrl.Result{}, ctrlclient.IgnoreAlreadyExists(err)
 			}
 		})
+		h := d.run(t, scenario{given: []apiserver.Object{configMap(nil)}}, o,
+			at(schedule.LostResponse, schedule.Create, "Secret", schedule.Params{Means: means}))
+		after := map[schedule.Means]string{schedule.ConnectionLost: "0s", schedule.RequestTimeout: "34s"}[means]
+		d.expect(t, h, `0s cached: Secret "app" not found`, after+" created: false, there already: false", after+" cached: <nil>",
+			after+" cached: <nil>", after+" created: false, there already: true", after+" cached: <nil>")
 	}
-	const gone = `get: secrets "app" not found, [], terminating false`
-	fault := at(schedule.LateDelete, schedule.Delete, "Secret", schedule.Params{})
-	t.Run("plain", func(t *testing.T) {
-		d := &diary{}
-		h := d.run(t, scenario{given: []apiserver.Object{configMap(nil), secret("app")}}, deleting(d), fault)
-		const kept = `get: <nil>, ["` + reactors.LateDeleteFinalizer + `"], terminating true`
-		d.expect(t, h, "0s delete: <nil>", "0s "+kept, "20s "+kept, "40s "+gone, "1m0s "+gone)
-		if n := slices.IndexFunc(h.Records, func(r history.Record) bool { return r.Event.Actor == reactors.Finalizer }); n < 0 {
-			t.Error("it is nobody who keeps the object")
-		}
-	})
-	t.Run("with another finalizer", func(t *testing.T) {
-		kept := secret("app")
-		kept.Finalizers = []string{"example.com/other"}
-		d := &diary{}
-		h := d.run(t, scenario{given: []apiserver.Object{configMap(nil), kept}}, deleting(d), fault)
-		both := `get: <nil>, ["example.com/other" "` + reactors.LateDeleteFinalizer + `"], terminating true`
-		other := `get: <nil>, ["example.com/other"], terminating true`
-		d.expect(t, h, "0s delete: <nil>", "0s "+both, "20s "+both, "40s "+other, "1m0s "+other)
-	})
-	t.Run("deleted already", func(t *testing.T) {
-		kept := secret("app")
-		kept.Finalizers = []string{"example.com/other"}
-		kept.DeletionTimestamp = &metav1.Time{Time: sim.Epoch}
-		d := &diary{}
-		h := d.try(t, scenario{given: []apiserver.Object{configMap(nil), kept}}, deleting(d), fault)
-		other := `get: <nil>, ["example.com/other"], terminating true`
-		d.expect(t, h, "0s delete: <nil>", "0s "+other, "20s "+other, "40s "+other, "1m0s "+other)
-		if h.Faults[0].Struck {
-			t.Error("it struck an object that is being deleted")
-		}
-	})
-	t.Run("not there", func(t *testing.T) {
-		d := &diary{}
-		h := d.try(t, scenario{given: []apiserver.Object{configMap(nil)}}, deleting(d), fault)
-		d.expect(t, h, `0s delete: secrets "app" not found`, "0s "+gone, "20s "+gone, "40s "+gone, "1m0s "+gone)
-		if h.Faults[0].Struck {
-			t.Error("it struck an object that is not there")
-		}
-	})
 }

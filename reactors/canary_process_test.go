@@ -15,13 +15,18 @@ import (
 // processCanaries are about processes that die in the middle of something.
 var processCanaries = []canary{
 	{
-		// Another version of the operator is another process, too.
-		name: "keeps in memory what is left to do", by: []schedule.FaultType{schedule.Crash, schedule.Upgrade},
-		scenario: scenario{given: []apiserver.Object{configMap(nil)},
-			properties: []property.Definition{terminal("announced means done",
-				`app.?data["announced"].orValue("") != "true" || child != null`)}},
+		name: "keeps in memory what is left to do", by: []schedule.FaultType{schedule.Crash},
+		scenario: scenario{given: announced.given, properties: announced.properties,
+			next: acting(func() action { return announceThenCreate(nil) })},
 		buggy: acting(func() action { return announceThenCreate(&todo{}) }),
 		fixed: acting(func() action { return announceThenCreate(nil) }),
+	},
+	{
+		// Another version of the operator is another process, too.
+		name: "still keeps in memory what is left to do", by: []schedule.FaultType{schedule.Crash, schedule.Upgrade},
+		scenario: announced,
+		buggy:    acting(func() action { return announceThenCreate(&todo{}) }),
+		fixed:    acting(func() action { return announceThenCreate(nil) }),
 	},
 	{
 		name: "does not know the steps of the version before", by: []schedule.FaultType{schedule.Upgrade},
@@ -33,6 +38,9 @@ var processCanaries = []canary{
 		fixed: always(takeSteps("ready", "prepared")),
 	},
 }
+
+var announced = scenario{given: []apiserver.Object{configMap(nil)}, properties: []property.Definition{
+	terminal("announced means done", `app.?data["announced"].orValue("") != "true" || child != null`)}}
 
 // todo is what a process has to remember.
 type todo struct{ create bool }

@@ -44,9 +44,10 @@ var requestCanaries = []canary{
 		fixed: cleaningUp(func(context.Context, sim.Deps) error { return nil }), // the garbage collector's task
 	},
 	{
-		// client-go's own attempts go on within the deadline of the call.
+		// client-go's own attempts go on within the deadline of the call, and the server takes its time until it gives up.
 		name: "has no patience with the server",
-		by:   []schedule.FaultType{schedule.TooManyRequests, schedule.ServerTimeout, schedule.Delay, schedule.Wedge},
+		by: []schedule.FaultType{schedule.TooManyRequests, schedule.ServerTimeout, schedule.Timeout, schedule.Delay,
+			schedule.Wedge},
 		scenario: scenario{given: []apiserver.Object{configMap(nil)},
 			properties: []property.Definition{terminal("a child", "child != null")}},
 		buggy: always(createWithin(500*time.Millisecond, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })),

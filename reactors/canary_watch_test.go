@@ -1,6 +1,7 @@
 package reactors_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -36,6 +37,13 @@ var watchCanaries = []canary{
 		by:       []schedule.FaultType{schedule.CacheLag, schedule.WatchDrop, schedule.Relist},
 		scenario: oneChild,
 		buggy:    expecting(500*time.Millisecond, numbered), fixed: expecting(500*time.Millisecond, fixedName),
+	},
+	{
+		// It does ask the server about what takes longer, be it a lag or a new list.
+		name: "takes what it is told of late for somebody else's", by: []schedule.FaultType{schedule.WatchDrop},
+		scenario: scenario{given: []apiserver.Object{configMap(nil)},
+			properties: []property.Definition{terminal("knows its own", `app.?data["child"].orValue("") == "own"`)}},
+		buggy: always(recognize(false)), fixed: always(recognize(true)),
 	},
 	{
 		name: "takes a new object of the same name for the old one", by: []schedule.FaultType{schedule.Relist},
@@ -80,6 +88,35 @@ func expecting(span time.Duration, name func(int) string) operator {
 			return again, ctrlclient.IgnoreAlreadyExists(err)
 		}
 	})
+}
+
+// recognize creates a child unless its cache shows one, and writes down whose it is: its own, if the cache follows within half
+// a second, or if the server says so after 0.9 s. One that is careful takes it for its own in any case.
+func recognize(careful bool) action {
+	return func(ctx context.Context, deps sim.Deps, app *corev1.ConfigMap) error {
+		key := ctrlclient.ObjectKeyFromObject(app)
+		err := deps.Client.Get(ctx, key, &corev1.Secret{})
+		if err == nil || app.Data["child"] != "" {
+			return setData(ctx, deps, app, "child", cmp.Or(app.Data["child"], "own"))
+		}
+		if err := deps.Live.Create(ctx, secret("app")); ctrlclient.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+		created := time.Now()
+		for deps.Client.Get(ctx, key, &corev1.Secret{}) != nil {
+			if time.Since(created) > 900*time.Millisecond {
+				if err := deps.Live.Get(ctx, key, &corev1.Secret{}); err != nil {
+					return err
+				}
+				return setData(ctx, deps, app, "child", "own")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !careful && time.Since(created) > 500*time.Millisecond {
+			return setData(ctx, deps, app, "child", "foreign")
+		}
+		return setData(ctx, deps, app, "child", "own")
+	}
 }
 
 // remembering is an operator that writes down which object the child is: the one it saw first, until it is told that this was

@@ -2,7 +2,13 @@ package reactors
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stalemate-dev/stalemate/sim"
@@ -18,22 +24,39 @@ const RivalAnnotation = "stalemate.dev/rival"
 
 // newConflict makes the reactor of a Conflict.
 //
-// An injected one refuses any write. A real server says so only to one that carries a lock: the resourceVersion of an update,
-// the same in the body of a patch, or a precondition of a delete. With a competing write it is for the server to find the
-// conflict: a write without a lock goes through, over a change that its actor has not seen, and that is the fault then.
+// An injected one refuses a write that carries a lock: a resourceVersion in an update, in the body of a patch, or as the
+// precondition of a delete. Any other it leaves alone: a real server never answers that with 409, but makes it anew on what is
+// stored until it fits (k8s.io/apiserver/pkg/storage/etcd3/store.go GuaranteedUpdate, v1.36). A UID is no lock of this kind:
+// it conflicts with another object of the same name, and none is there.
+//
+// With a competing write it is for the server to find the conflict: a write without a lock goes through, over a change that
+// its actor has not seen, and that is the fault then.
 func newConflict(f schedule.Fault) sim.Reactor {
 	if f.Means == schedule.CompetingWrite {
 		return competingWrite{}
 	}
-	return &refuse{fault: f, build: (*target).conflict}
+	return &injectedConflict{refuse{fault: f, build: (*target).conflict}}
 }
 
-// competingWrite annotates the object just before the request.
+// injectedConflict refuses a write that carries a lock.
+type injectedConflict struct{ refuse }
+
+// Before implements [sim.Reactor].
+func (c *injectedConflict) Before(d *sim.Door) {
+	if lockOf(d.Request()) != "" {
+		c.refuse.Before(d)
+	}
+}
+
+// competingWrite annotates the object just before the request, if it is there.
 type competingWrite struct{ idle }
 
 // Before implements [sim.Reactor].
 func (competingWrite) Before(d *sim.Door) {
 	r := d.Request()
+	if d.Get(r.Kind, r.Namespace, r.Name) == nil {
+		return
+	}
 	d.Do(Rival, metadataPatch(r, map[string]any{"annotations": map[string]string{RivalAnnotation: d.Event().String()}}))
 }
 
@@ -47,4 +70,61 @@ func metadataPatch(r *apiserver.Request, metadata map[string]any) *apiserver.Req
 		Verb: schedule.Patch, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name,
 		PatchType: types.MergePatchType, PatchData: data,
 	}
+}
+
+// conflict is OptimisticLockErrorMsg of k8s.io/apiserver/pkg/registry/generic/registry/store.go. The precondition of a delete
+// has another text, with the kind for the resource (pkg/registry/rest/delete.go BeforeDelete); what is stored is then said to
+// be one revision further.
+func (t *target) conflict(schedule.Fault) *apierrors.StatusError {
+	if t.verb != schedule.Delete {
+		return apierrors.NewConflict(t.groupResource(), t.name, errors.New(
+			"the object has been modified; please apply your changes to the latest version and try again"))
+	}
+	stored := t.lock
+	if revision, err := strconv.ParseUint(t.lock, 10, 64); err == nil {
+		stored = strconv.FormatUint(revision+1, 10)
+	}
+	return apierrors.NewConflict(schema.GroupResource{Group: t.group.Group, Resource: t.kind}, t.name, fmt.Errorf(
+		"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+			"The object might have been modified", t.lock, stored))
+}
+
+// lockOf returns the resourceVersion that a write insists on, empty if it insists on none.
+func lockOf(r *apiserver.Request) string {
+	revision := ""
+	switch p := r.Delete.Preconditions; {
+	case r.Verb == schedule.Update && r.Object != nil:
+		revision = r.Object.GetResourceVersion()
+	case r.Verb == schedule.Patch && r.PatchType == types.JSONPatchType:
+		revision = lockOfOperations(r.PatchData)
+	case r.Verb == schedule.Patch:
+		var body metav1.PartialObjectMetadata
+		if json.Unmarshal(r.PatchData, &body) == nil {
+			revision = body.ResourceVersion
+		}
+	case r.Verb == schedule.Delete && p != nil && p.ResourceVersion != nil:
+		return *p.ResourceVersion
+	}
+	if revision == "0" { // as good as none
+		return ""
+	}
+	return revision
+}
+
+// lockOfOperations returns the resourceVersion that a JSON patch sets. One that it only tests is no lock: the answer is 422.
+func lockOfOperations(patch []byte) string {
+	var operations []struct {
+		Op, Path string
+		Value    any
+	}
+	if json.Unmarshal(patch, &operations) != nil {
+		return ""
+	}
+	revision := ""
+	for _, o := range operations {
+		if text, ok := o.Value.(string); ok && o.Path == "/metadata/resourceVersion" && o.Op != "test" {
+			revision = text
+		}
+	}
+	return revision
 }

@@ -56,6 +56,11 @@ func (d *diary) once(f func(ctx context.Context, live ctrlclient.Client)) operat
 
 // watching is an operator that writes down what it is told of Secrets.
 func (d *diary) watching() operator {
+	return d.watchingAnd(func(context.Context, ctrlclient.Client) {})
+}
+
+// watchingAnd is watching, and an operator that does something in each pass over the ConfigMap.
+func (d *diary) watchingAnd(f func(context.Context, ctrlclient.Client)) operator {
 	return func() sim.Program {
 		return client.Manager(testScheme, func(m ctrl.Manager) error {
 			type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -65,7 +70,11 @@ func (d *diary) watching() operator {
 			return ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).
 				Watches(&corev1.Secret{}, handler.Funcs{
 					CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) {
-						d.write("created %s %s", e.Object.GetName(), e.Object.GetLabels()["n"])
+						initial := ""
+						if e.IsInInitialList {
+							initial = ", initial"
+						}
+						d.write("created %s %s%s", e.Object.GetName(), e.Object.GetLabels()["n"], initial)
 					},
 					UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
 						what := "same object"
@@ -78,7 +87,10 @@ func (d *diary) watching() operator {
 						d.write("deleted %s %s, tombstone %t", e.Object.GetName(), e.Object.GetLabels()["n"], e.DeleteStateUnknown)
 					},
 				}).
-				Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }))
+				Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					f(ctx, m.GetAPIReader().(ctrlclient.Client))
+					return reconcile.Result{}, nil
+				}))
 		})
 	}
 }
@@ -124,7 +136,7 @@ func at(t schedule.FaultType, verb schedule.Verb, kind string, p schedule.Params
 func attempts(h *history.History, verb schedule.Verb) []string {
 	var all []string
 	for i := range h.Records {
-		if r := &h.Records[i]; r.Event.Actor == "operator" && r.Event.Verb == verb {
+		if r := &h.Records[i]; r.Event.Actor == "operator" && r.Event.Verb == verb && !r.Event.Return {
 			text := fmt.Sprint(r.Code)
 			if r.Retry {
 				text += " again"

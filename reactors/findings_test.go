@@ -100,3 +100,22 @@ func (c *canary) explored(t *testing.T, o operator, faultType schedule.FaultType
 	}
 	return result
 }
+
+// TestCanariesNeedTheirFault checks that an exploration of orders alone finds nothing, but for what may be late in an order, too:
+// a step of somebody else, for as long as a constraint holds it.
+func TestCanariesNeedTheirFault(t *testing.T) {
+	for _, c := range allCanaries {
+		if slices.Contains(c.by, schedule.Delay) && len(c.racers) > 0 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			result, err := explore.Run(t.Context(), c.config(t, c.buggy), explore.Options{Seed: 1, Runs: 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, finding := range result.Findings {
+				t.Errorf("%s: it fails by %v%s", finding.Strategy, finding.Schedule.Constraints, steps(finding.Run))
+			}
+		})
+	}
+}

@@ -26,7 +26,8 @@ var lateDeleteRows = map[schedule.FaultType]*row{
 // lateDelete puts a finalizer on an object that is about to be deleted, and takes it away later, as the controllers of volumes
 // and load balancers do. It leaves alone what is gone, or is being deleted already: a server takes no new finalizer there
 // (k8s.io/apimachinery/pkg/api/validation ValidateObjectMetaUpdate, v1.36). A delete with a resourceVersion as its
-// precondition is refused, as the finalizer came after what its actor read; the next one finds the object kept.
+// precondition is refused, as the finalizer came after what its actor read; the next one finds the object kept. A dry run deletes
+// nothing.
 type lateDelete struct {
 	idle
 	keep time.Duration
@@ -36,7 +37,7 @@ type lateDelete struct {
 func (l *lateDelete) Before(d *sim.Door) {
 	r := d.Request()
 	obj := d.Get(r.Kind, r.Namespace, r.Name)
-	if obj == nil || obj.GetDeletionTimestamp() != nil || slices.Contains(obj.GetFinalizers(), LateDeleteFinalizer) {
+	if r.DryRun || obj == nil || obj.GetDeletionTimestamp() != nil || slices.Contains(obj.GetFinalizers(), LateDeleteFinalizer) {
 		return
 	}
 	kept := d.Do(Finalizer, metadataPatch(r, map[string]any{"finalizers": append(slices.Clone(obj.GetFinalizers()), LateDeleteFinalizer)}))

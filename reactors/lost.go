@@ -29,7 +29,8 @@ var lostRows = map[schedule.FaultType]*row{
 //
 // A lost connection is an io.EOF within a url.Error, which client-go does not try again for a write (rest/request.go:
 // IsErrorRetryable only for GET). A server that gives up waiting for its own handler answers 504 while the handler goes on
-// (k8s.io/apiserver/pkg/endpoints/handlers/finisher, v1.36); that has no Retry-After.
+// (k8s.io/apiserver/pkg/endpoints/handlers/finisher, v1.36); that has no Retry-After, and comes when the server's patience ends:
+// everybody else has seen the write by then.
 type lostResponse struct {
 	idle
 	fault schedule.Fault
@@ -40,7 +41,7 @@ func (l *lostResponse) After(d *sim.Door) {
 	t := targetOf(d)
 	err := t.lost(l.fault)
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		answer(d, schedule.Transport, status)
+		answer(d, &t, l.fault, status)
 	} else {
 		d.Break(err)
 	}
@@ -54,9 +55,10 @@ func (t *target) lost(f schedule.Fault) error {
 	return t.broken(io.EOF)
 }
 
-// appliedTwice replaces the answer by one that client-go tries again: the storage has lost its connection after the commit,
-// and the server cannot know (k8s.io/apiserver/pkg/storage/errors, v1.36). What the actor sees is the second answer:
-// AlreadyExists after a create, a conflict after an update, not found after a delete.
+// appliedTwice replaces the answer by one that client-go tries again: what stands between it and the storage has lost the
+// connection after the commit, and cannot know. That is an aggregated API server (k8s.io/apiserver/pkg/storage/errors, v1.36), or
+// a gateway in front of the server; one with etcd behind it says nothing of trying again. What the actor sees is the second
+// answer: AlreadyExists after a create, a conflict after an update, not found after a delete.
 type appliedTwice struct {
 	idle
 	fault schedule.Fault
@@ -65,5 +67,5 @@ type appliedTwice struct {
 // After implements [sim.Reactor].
 func (a *appliedTwice) After(d *sim.Door) {
 	t := targetOf(d)
-	answer(d, schedule.Transport, t.serverTimeout(a.fault))
+	answer(d, &t, a.fault, t.serverTimeout(a.fault))
 }

@@ -11,11 +11,11 @@ import (
 // time.
 var processRows = map[schedule.FaultType]*row{
 	schedule.Crash: {
-		doc:    "a process dies before a call or after its commit, and starts again with an empty memory",
+		doc:    "a process dies at a call, and starts again with an empty memory",
 		points: crashPoints, defaults: schedule.Params{For: time.Second}, make: newCrash,
 	},
 	schedule.Upgrade: {
-		doc:    "a process dies as in a Crash, and another reconciler starts in its place",
+		doc:    "a process dies likewise, and another reconciler starts in its place",
 		points: crashPoints, defaults: schedule.Params{For: time.Second}, reconciler: true, make: newCrash,
 	},
 }

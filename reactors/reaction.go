@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgotesting "k8s.io/client-go/testing"
 
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -22,7 +23,9 @@ import (
 //	clientset.PrependReactor("*", "*", reaction)
 //
 // It strikes once: at the first action that match chooses, or the Occurrence-th. A place that the fault names itself is not
-// looked at. A fake has one client and no passes, so match may choose by verb, kind, namespace, name and subresource only.
+// looked at. A fake has one client and no passes, so match may choose by verb, kind, namespace, name and subresource only. A
+// Conflict passes over patches and deletes that carry no resourceVersion; an update is taken to carry one, as a fake's objects
+// have none.
 //
 // Faults that strike before the request are an error in place of the fake's answer. LostResponse and AppliedTwice carry the
 // request out on the tracker first, once or twice; reactions that come later in the chain do not see it. A fake has no
@@ -46,7 +49,7 @@ func Reaction(
 	counter := schedule.Counter{Selector: match}
 	return func(action clientgotesting.Action) (bool, runtime.Object, error) {
 		t, event := nameAction(action, match.Kind)
-		if struck || !f.Type.Strikes(event) || !counter.Match(event) {
+		if struck || !f.Type.Strikes(event) || f.Type == schedule.Conflict && t.lock == "" || !counter.Match(event) {
 			return false, nil, nil
 		}
 		struck = true
@@ -69,9 +72,12 @@ func reaction(f schedule.Fault, tracker clientgotesting.ObjectTracker) (reactFun
 	}
 	carryOut := clientgotesting.ObjectReaction(tracker)
 	if f.Type == schedule.AppliedTwice {
-		return func(_ *target, action clientgotesting.Action) (bool, runtime.Object, error) {
+		return func(t *target, action clientgotesting.Action) (bool, runtime.Object, error) {
 			if handled, obj, err := carryOut(action.DeepCopy()); !handled || err != nil {
 				return handled, obj, err
+			}
+			if t.lock != "" && t.verb != schedule.Delete { // a tracker takes any resourceVersion
+				return true, nil, t.conflict(f)
 			}
 			return carryOut(action)
 		}, nil
@@ -109,6 +115,7 @@ func nameAction(action clientgotesting.Action, kind string) (target, schedule.Ev
 		verb: actionVerbs[action.GetVerb()], group: action.GetResource().GroupVersion(), resource: action.GetResource().Resource,
 		namespace: action.GetNamespace(), subresource: action.GetSubresource(),
 	}
+	t.lock = lockOfAction(action)
 	switch action := action.(type) {
 	case interface{ GetName() string }: // of get, patch and delete
 		t.object = action.GetName()
@@ -128,6 +135,21 @@ func nameAction(action clientgotesting.Action, kind string) (target, schedule.Ev
 	t.kind = cmp.Or(t.kind, t.resource)
 	event.Kind = cmp.Or(event.Kind, t.kind)
 	return t, event
+}
+
+// lockOfAction returns the resourceVersion that an action insists on. That of an update is not known: it may be any.
+func lockOfAction(action clientgotesting.Action) string {
+	r := apiserver.Request{Verb: actionVerbs[action.GetVerb()]}
+	if r.Verb == schedule.Update {
+		return "any"
+	}
+	switch action := action.(type) {
+	case clientgotesting.PatchAction:
+		r.PatchType, r.PatchData = action.GetPatchType(), action.GetPatch()
+	case clientgotesting.DeleteAction:
+		r.Delete = action.GetDeleteOptions()
+	}
+	return lockOf(&r)
 }
 
 var actionVerbs = map[string]schedule.Verb{

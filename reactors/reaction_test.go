@@ -55,14 +55,30 @@ func createPod(ctx context.Context, c *fake.Clientset) error {
 	return err
 }
 
-func patchPod(ctx context.Context, c *fake.Clientset) error {
-	_, err := c.CoreV1().Pods("default").Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
-		metav1.PatchOptions{}, "status")
+func updatePod(ctx context.Context, c *fake.Clientset) error {
+	_, err := c.CoreV1().Pods("default").Update(ctx, podOf("a"), metav1.UpdateOptions{})
 	return err
+}
+
+// patchPod patches twice: first without a lock, and then with one.
+func patchPod(ctx context.Context, c *fake.Clientset) error {
+	for _, patch := range []string{`{"metadata":{"labels":{"x":"y"}}}`, `{"metadata":{"labels":{"x":"z"},"resourceVersion":"5"}}`} {
+		if _, err := c.CoreV1().Pods("default").Patch(ctx, "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+			"status"); err != nil {
+			return fmt.Errorf("%s: %w", patch, err)
+		}
+	}
+	return nil
 }
 
 func removePod(ctx context.Context, c *fake.Clientset) error {
 	return c.CoreV1().Pods("default").Delete(ctx, "a", metav1.DeleteOptions{})
+}
+
+func removePodAt(ctx context.Context, c *fake.Clientset) error {
+	revision := "5"
+	return c.CoreV1().Pods("default").Delete(ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		ResourceVersion: &revision}})
 }
 
 func listPods(ctx context.Context, c *fake.Clientset) error {
@@ -71,6 +87,9 @@ func listPods(ctx context.Context, c *fake.Clientset) error {
 }
 
 var status = "status"
+
+const modified = `Operation cannot be fulfilled on pods "a": the object has been modified; please apply your changes to the latest ` +
+	`version and try again`
 
 // reactions are faults at calls of a fake.
 var reactions = []struct {
@@ -95,9 +114,14 @@ var reactions = []struct {
 		`pods "new" already exists`, 2},
 	{"delete applied twice", schedule.Selector{Kind: "Pod"}, schedule.Fault{Type: schedule.AppliedTwice}, removePod,
 		`pods "a" not found`, 0},
+	{"update applied twice", schedule.Selector{Kind: "Pod"}, schedule.Fault{Type: schedule.AppliedTwice}, updatePod, modified, 1},
+	{"conflict of an update", schedule.Selector{Kind: "Pod"}, schedule.Fault{Type: schedule.Conflict}, updatePod, modified, 1},
 	{"conflict of a patch", schedule.Selector{Kind: "Pod", Subresource: &status}, schedule.Fault{Type: schedule.Conflict}, patchPod,
-		`Operation cannot be fulfilled on pods "a": the object has been modified; please apply your changes to the latest ` +
-			`version and try again`, 1},
+		`{"metadata":{"labels":{"x":"z"},"resourceVersion":"5"}}: ` + modified, 1},
+	{"conflict of a delete", schedule.Selector{Kind: "Pod"}, schedule.Fault{Type: schedule.Conflict}, removePodAt,
+		`Operation cannot be fulfilled on Pod "a": the ResourceVersion in the precondition (5) does not match the ` +
+			`ResourceVersion in record (6). The object might have been modified`, 1},
+	{"no conflict of a delete without a lock", schedule.Selector{Kind: "Pod"}, schedule.Fault{Type: schedule.Conflict}, removePod, "", 0},
 	{"list", schedule.Selector{Verbs: []schedule.Verb{schedule.List}},
 		schedule.Fault{Type: schedule.ServiceUnavailable, Params: schedule.Params{RetryAfter: -1}}, listPods,
 		`the server is currently unable to handle the request (get pods)`, 1},

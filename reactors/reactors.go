@@ -21,17 +21,27 @@ func New(f schedule.Fault) (sim.Reactor, error) {
 	return rows[f.Type].make(Complete(f)), nil
 }
 
-// Doc returns what a type of fault does, and the parameters it takes with their defaults, in a line of prose. It is empty for
-// an unknown type.
+// Doc returns what a type of fault does, and the parameters it takes in a scenario's file with their defaults, in a line of
+// prose. It is empty for an unknown type.
 func Doc(t schedule.FaultType) string {
 	row, ok := rows[t]
 	if !ok {
 		return ""
 	}
 	if parameters := row.describe(); len(parameters) > 0 {
-		return row.doc + " (" + strings.Join(parameters, "; ") + ")"
+		return row.doc + strings.NewReplacer(fileWords[t]...).Replace(" ("+strings.Join(parameters, "; ")+")")
 	}
 	return row.doc
+}
+
+// fileWords are the words that scenario files have for parameters, where they are not those of package schedule.
+var fileWords = map[schedule.FaultType][]string{
+	schedule.Conflict:     {"(means ", "(by "},
+	schedule.LostResponse: {"(means ", "(as "},
+	schedule.Delay:        {"(point ", "(at "},
+	schedule.CacheLag:     {"(for ", "(max "},
+	schedule.Crash:        {"(point ", "(at ", "; for ", "; restartAfter "},
+	schedule.Upgrade:      {"(point ", "(at ", "; for ", "; restartAfter "},
 }
 
 // Complete returns the fault with its type's defaults in place of the parameters that were left out.

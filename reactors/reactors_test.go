@@ -41,7 +41,7 @@ func ExampleDoc() {
 		fmt.Printf("%s: %s\n", t, reactors.Doc(t))
 	}
 	// Output:
-	// Conflict: 409: somebody else wrote first; injected, or by a write that really happens (means Injected or CompetingWrite)
+	// Conflict: 409 to a write that carries a lock; injected, or by a write that really happens (by Injected or CompetingWrite)
 	// Invalid: 422: validation or a policy refuses the object
 	// Forbidden: 403: the actor may not
 	// NotFound: 404
@@ -49,16 +49,16 @@ func ExampleDoc() {
 	// InternalError: 500 (layer Transport or Client; retryAfter none)
 	// ServerTimeout: 500 with a Retry-After: the storage is not reached; client-go tries again (layer Transport or Client; retryAfter 2s)
 	// ServiceUnavailable: 503: the server is not reached (layer Transport or Client; retryAfter none)
-	// Timeout: 504: the server gives up, and has done nothing (layer Transport or Client; retryAfter none)
-	// LostResponse: carried out, and then the connection breaks, or the server gives up (504) (means ConnectionLost or RequestTimeout)
+	// Timeout: 504: the server gives up after 34s (a minute for a read), and has done nothing (layer Transport or Client; retryAfter none)
+	// LostResponse: carried out, and then the connection breaks, or the server gives up (504) (as ConnectionLost or RequestTimeout)
 	// AppliedTwice: carried out, and a 500 with a Retry-After makes client-go send it again (retryAfter 2s)
-	// Delay: a request reaches the server late, or its response the client (point BeforeCall or AfterCommit; for 3m)
+	// Delay: a request reaches the server late, or its response the client (at BeforeCall or AfterCommit; for 3m)
 	// Wedge: a request is not made until the faults heal, like that of a kubelet which does not let go of a pod (for ever)
-	// CacheLag: an informer is told late of an event, and of all that follow (for 30s)
+	// CacheLag: an informer is told late of an event, and of all that follow (max 30s)
 	// WatchDrop: a watch ends, and goes on later from where it was: nothing is lost (for 800ms)
 	// Relist: a watch ends for good (410), and a new list shows what came of the changes: tombstones, and new objects as updates (for 1s)
-	// Crash: a process dies before a call or after its commit, and starts again with an empty memory (point BeforeCall or AfterCommit; for 1s)
-	// Upgrade: a process dies as in a Crash, and another reconciler starts in its place (point BeforeCall or AfterCommit; for 1s; reconciler)
+	// Crash: a process dies at a call, and starts again with an empty memory (at BeforeCall or AfterCommit; restartAfter 1s)
+	// Upgrade: a process dies likewise, and another reconciler starts in its place (at BeforeCall or AfterCommit; restartAfter 1s; reconciler)
 	// LateDelete: a finalizer of somebody else keeps a deleted object for a while (for 30s)
 }
 

@@ -29,13 +29,14 @@ type target struct {
 	object      string // its name
 	name        string // the same, where the path has it: not for a create or a list
 	subresource string
+	lock        string // the resourceVersion that a write insists on, if it does
 }
 
 func targetOf(d *sim.Door) target {
 	r := d.Request()
 	t := target{
 		actor: d.Event().Actor, verb: r.Verb, group: r.Kind.GroupVersion(), kind: r.Kind.Kind, resource: r.Kind.Resource,
-		namespace: r.Namespace, object: r.Name, subresource: r.Subresource,
+		namespace: r.Namespace, object: r.Name, subresource: r.Subresource, lock: lockOf(r),
 	}
 	t.name = t.inPath()
 	return t
@@ -93,12 +94,6 @@ func (t *target) broken(cause error) error {
 	return &url.Error{Op: method[:1] + strings.ToLower(method[1:]), URL: t.url(), Err: cause}
 }
 
-// conflict is OptimisticLockErrorMsg of k8s.io/apiserver/pkg/registry/generic/registry/store.go.
-func (t *target) conflict(schedule.Fault) *apierrors.StatusError {
-	return apierrors.NewConflict(t.groupResource(), t.name, errors.New(
-		"the object has been modified; please apply your changes to the latest version and try again"))
-}
-
 // invalid is a validation that fails on the object as a whole, as a ValidatingAdmissionPolicy or a rule of a CRD at its root
 // does: k8s.io/apimachinery/pkg/api/errors NewInvalid.
 func (t *target) invalid(schedule.Fault) *apierrors.StatusError {
@@ -119,8 +114,9 @@ func (t *target) forbidden(schedule.Fault) *apierrors.StatusError {
 		where = fmt.Sprintf("in the namespace %q", t.namespace)
 	}
 	user := "system:serviceaccount:default:" + cmp.Or(t.actor, "default")
-	return apierrors.NewForbidden(t.groupResource(), t.name, fmt.Errorf("User %q cannot %s resource %q in API group %q %s",
-		user, strings.ToLower(string(t.verb)), resource, t.group.Group, where))
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s",
+		user, strings.ToLower(string(t.verb)), resource, t.group.Group, where)
+	return apierrors.NewForbidden(t.groupResource(), t.name, errors.New(text))
 }
 
 func (t *target) notFound(schedule.Fault) *apierrors.StatusError {
@@ -144,30 +140,51 @@ func (t *target) serviceUnavailable(f schedule.Fault) *apierrors.StatusError {
 	return t.plain(http.StatusServiceUnavailable, "service unavailable", f)
 }
 
-// internalError has the form of k8s.io/apimachinery/pkg/api/errors NewInternalError; its cause is an example.
+// internalError is a webhook that is not reached, for a write (k8s.io/apiserver/pkg/util/webhook/error.go, of which
+// pkg/admission/plugin/webhook makes an internal error), and for a read an object that cannot be decrypted as the plugin for
+// that is away (pkg/storage/value/encrypt/envelope/kmsv2/envelope.go).
 func (t *target) internalError(f schedule.Fault) *apierrors.StatusError {
-	err := apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	cause := "failed to decrypt DEK, error: rpc error: code = Unavailable desc = the plugin is away"
+	if t.verb.IsWrite() {
+		cause = `failed calling webhook "webhook.stalemate.dev": failed to call webhook: ` +
+			`Post "https://webhook.stalemate.svc:443/?timeout=10s": dial tcp 10.96.0.2:443: connect: connection refused`
+	}
+	err := apierrors.NewInternalError(errors.New(cause))
 	err.ErrStatus.Details.RetryAfterSeconds = int32(seconds(f))
 	return err
 }
 
 // serverTimeout is a storage that is unreachable: k8s.io/apiserver/pkg/storage/errors/storage.go, which calls the operation
-// of a patch "update".
+// of a patch "update". Storage in etcd answers so to a list only, aggregated API servers with other storage to all.
 func (t *target) serverTimeout(f schedule.Fault) *apierrors.StatusError {
 	operation := strings.ToLower(string(t.verb))
-	switch t.verb {
-	case schedule.Patch:
+	if t.verb == schedule.Patch {
 		operation = "update"
-	case schedule.DeleteCollection:
+	}
+	if t.verb == schedule.DeleteCollection {
 		operation = "list" // which it begins with
 	}
 	return apierrors.NewServerTimeout(t.groupResource(), operation, seconds(f))
 }
 
-// timeout is a handler that did not end in time: k8s.io/apiserver/pkg/endpoints/handlers/finisher/finisher.go.
+// timeout is a handler that did not end in time: k8s.io/apiserver/pkg/endpoints/handlers/finisher/finisher.go for a write, and
+// pkg/server/filters/timeout.go for a read.
 func (t *target) timeout(f schedule.Fault) *apierrors.StatusError {
-	return apierrors.NewTimeoutError(
-		"request did not complete within requested timeout - context deadline exceeded", seconds(f))
+	text := "request did not complete within the allotted timeout"
+	if t.verb.IsWrite() {
+		text = "request did not complete within requested timeout - context deadline exceeded"
+	}
+	return apierrors.NewTimeoutError(text, seconds(f))
+}
+
+// patience returns for how long a server waits for its handler: 34 seconds for a write to one object
+// (k8s.io/apiserver/pkg/endpoints/handlers/rest.go, requestTimeoutUpperBound), else a minute (pkg/server/config.go,
+// RequestTimeout).
+func (t *target) patience() time.Duration {
+	if t.verb.IsWrite() && t.verb != schedule.DeleteCollection {
+		return 34 * time.Second
+	}
+	return time.Minute
 }
 
 // seconds returns the Retry-After of a fault, zero for none. The server sends the header whenever its details name seconds.

@@ -11,8 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -88,11 +90,17 @@ var errorTests = []struct {
 	{fault: schedule.Fault{Type: schedule.TooManyRequests}, target: update(), text: `the server has received too many ` +
 		`requests and has asked us to try again later (put statefulsets.apps x)`,
 		is: []string{"TooManyRequests", "UnexpectedServerError"}, code: 429, delay: 1},
-	{fault: schedule.Fault{Type: schedule.TooManyRequests, Params: schedule.Params{RetryAfter: -1}}, target: update(),
+	{fault: schedule.Fault{Type: schedule.TooManyRequests, Params: schedule.Params{RetryAfter: -time.Minute}}, target: update(),
 		text: `the server has received too many requests and has asked us to try again later (put statefulsets.apps x)`,
 		is:   []string{"TooManyRequests", "UnexpectedServerError"}, code: 429, delay: none},
 	{fault: schedule.Fault{Type: schedule.InternalError}, target: update(),
-		text: `Internal error occurred: etcdserver: leader changed`, is: []string{"InternalError"}, code: 500, delay: none},
+		text: `Internal error occurred: failed calling webhook "webhook.stalemate.dev": failed to call webhook: ` +
+			`Post "https://webhook.stalemate.svc:443/?timeout=10s": dial tcp 10.96.0.2:443: connect: connection refused`,
+		is: []string{"InternalError"}, code: 500, delay: none},
+	{fault: schedule.Fault{Type: schedule.InternalError, Params: schedule.Params{RetryAfter: time.Second}},
+		target: changed(func(t *target) { t.verb = schedule.Get }),
+		text:   `Internal error occurred: failed to decrypt DEK, error: rpc error: code = Unavailable desc = the plugin is away`,
+		is:     []string{"InternalError"}, code: 500, delay: 1},
 	{fault: schedule.Fault{Type: schedule.ServerTimeout}, target: update(), text: `The update operation against ` +
 		`statefulsets.apps could not be completed at this time, please try again.`,
 		is: []string{"ServerTimeout"}, code: 500, delay: 2},
@@ -105,6 +113,8 @@ var errorTests = []struct {
 		is:     []string{"ServiceUnavailable", "UnexpectedServerError"}, code: 503, delay: 5},
 	{fault: schedule.Fault{Type: schedule.Timeout}, target: update(), text: `Timeout: request did not complete within ` +
 		`requested timeout - context deadline exceeded`, is: []string{"Timeout"}, code: 504, delay: none},
+	{fault: schedule.Fault{Type: schedule.Timeout}, target: changed(func(t *target) { t.verb = schedule.List }),
+		text: `Timeout: request did not complete within the allotted timeout`, is: []string{"Timeout"}, code: 504, delay: none},
 }
 
 // TestErrors checks what each error is to a client: the text, what apierrors says of it, and whether it suggests a delay.
@@ -118,6 +128,9 @@ func TestErrors(t *testing.T) {
 			if err.ErrStatus.Code != test.code {
 				t.Errorf("code %d, want %d", err.ErrStatus.Code, test.code)
 			}
+			if got := string(err.ErrStatus.Reason); got != test.is[0] {
+				t.Errorf("reason %q, want %q", got, test.is[0])
+			}
 			if diff := cmp.Diff(test.is, holding(err)); diff != "" {
 				t.Errorf("apierrors says (-want +got):\n%s", diff)
 			}
@@ -125,7 +138,7 @@ func TestErrors(t *testing.T) {
 			if !suggested {
 				delay = none
 			}
-			if delay != test.delay {
+			if delay != test.delay || err.ErrStatus.Details.RetryAfterSeconds < 0 {
 				t.Errorf("suggests a delay of %d s, want %d", delay, test.delay)
 			}
 		})
@@ -196,5 +209,31 @@ func TestLostByTimeout(t *testing.T) {
 	}
 	if _, delay := apierrors.SuggestsClientDelay(err); delay {
 		t.Error("it suggests a delay, so client-go would try again")
+	}
+}
+
+// TestLocks checks which bodies of patches carry a lock, where the server's answer alone does not tell.
+func TestLocks(t *testing.T) {
+	tests := []struct {
+		patchType types.PatchType
+		body      string
+		want      string
+	}{
+		{types.MergePatchType, `{"metadata":{"resourceVersion":"7"}}`, "7"},
+		{types.ApplyPatchType, `{"metadata":{"resourceVersion":"7"}}`, "7"},
+		{types.MergePatchType, `{"metadata":{"resourceVersion":"0"}}`, ""},
+		{types.MergePatchType, `{"spec":{"resourceVersion":"7"}}`, ""},
+		{types.MergePatchType, `{"metadata":`, ""},
+		{types.JSONPatchType, `[{"op":"add","path":"/metadata/resourceVersion","value":"7"}]`, "7"},
+		{types.JSONPatchType, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"}]`, ""},
+		{types.JSONPatchType, `[{"op":"remove","path":"/metadata/resourceVersion"}]`, ""},
+		{types.JSONPatchType, `[{"op":"add","path":"/metadata/uid","value":"7"}]`, ""},
+		{types.JSONPatchType, `{"metadata":{"resourceVersion":"7"}}`, ""},
+	}
+	for _, test := range tests {
+		r := apiserver.Request{Verb: schedule.Patch, PatchType: test.patchType, PatchData: []byte(test.body)}
+		if got := lockOf(&r); got != test.want {
+			t.Errorf("%s %s insists on %q, want %q", test.patchType, test.body, got, test.want)
+		}
 	}
 }

@@ -64,6 +64,9 @@ func compareValues(changes []change, path string, before, after any) []change {
 			if path == "" {
 				return name
 			}
+			if strings.ContainsAny(name, "./") { // as a label's or an annotation's key
+				return fmt.Sprintf("%s[%q]", path, name)
+			}
 			return path + "." + name
 		})
 	}

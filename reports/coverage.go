@@ -14,10 +14,6 @@ func (t *text) closing() {
 	t.notCovered()
 	t.heading("RUN IT AGAIN")
 	t.linef("  %s", t.result.Command)
-	if t.result.Hash != 0 { // there is none before the end
-		t.linef("  %s", t.in(dim, fmt.Sprintf("history hash %016x over %s", t.result.Hash,
-			count(t.result.Coverage.Executions, "execution"))))
-	}
 }
 
 // covered says what was explored, and how each property fared.
@@ -40,6 +36,9 @@ func (t *text) covered() {
 		t.field(name, plain, propertyWords(p))
 	}
 	t.rules()
+	if t.result.Hash != 0 { // there is none before the end
+		t.field("history hash", plain, fmt.Sprintf("%016x over %s", t.result.Hash, count(t.result.Coverage.Executions, "execution")))
+	}
 }
 
 // rules says how often each fault rule struck.
@@ -79,6 +78,9 @@ func strategyWords(s history.StrategyResult) string {
 	}
 	if s.Findings > 0 {
 		words = append(words, fmt.Sprintf("%d failed", s.Findings))
+	}
+	if s.Shrinking > 0 {
+		words = append(words, fmt.Sprintf("%d more to shrink what was found", s.Shrinking))
 	}
 	return strings.Join(words, "; ")
 }
@@ -136,10 +138,6 @@ func (t *text) notCovered() {
 				lines = append(lines, failedPasses(d, p))
 			}
 		}
-	}
-	_, never := ruleWords(c.Rules)
-	for _, words := range never {
-		lines = append(lines, "fault rule "+words+": it tested nothing")
 	}
 	if c.Inconclusive > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %s ran into a limit and say nothing about terminal states",

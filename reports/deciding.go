@@ -28,7 +28,15 @@ type decider struct {
 	tested []string
 	// schedule is what brought the run about; may be nil.
 	schedule *schedule.Schedule
+	// namespace is the one that all objects are in, and that goes without saying; empty if there are several.
+	namespace string
 }
+
+// did names an event as a noun, with its actor.
+func (d *decider) did(e schedule.Event) string { return d.actors.did(without(e, d.namespace)) }
+
+// deed names what an event does, as a noun.
+func (d *decider) deed(e schedule.Event) string { return deed(without(e, d.namespace)) }
 
 // decisions returns what decided the run: the constraints it followed, the faults that struck, the steps that came late, and
 // the lists in another order. Where a run followed no order, they are the steps that came late because a hold ran out; and
@@ -89,7 +97,7 @@ func (d *decider) constraint(c schedule.Constraint) decision {
 			return d.between(step, write)
 		}
 	}
-	words := fmt.Sprintf("The %s came before the %s, which waited for it.", d.actors.did(c.Waits), d.actors.did(c.Event))
+	words := fmt.Sprintf("The %s came before the %s, which waited for it.", d.did(c.Waits), d.did(c.Event))
 	return decision{words: words + d.contrast(held), records: []int{waits, held}}
 }
 
@@ -101,19 +109,19 @@ func (d *decider) late(held int, waits schedule.Event) decision {
 	r := &d.run.Records[held]
 	records := []int{held}
 	by := d.lateness(held)
-	words := fmt.Sprintf("The %s came late", d.actors.did(r.Event))
+	words := fmt.Sprintf("The %s came late", d.did(r.Event))
 	if by > 0 {
-		words = fmt.Sprintf("The %s came %s late", d.actors.did(r.Event), span(by))
+		words = fmt.Sprintf("The %s came %s late", d.did(r.Event), span(by))
 	}
 	if next := nextWrite(d.run, held); next >= 0 && !r.Event.Verb.IsWrite() {
-		words += fmt.Sprintf(", and so did the %s after it", deed(d.run.Records[next].Event))
+		words += fmt.Sprintf(", and so did the %s after it", d.deed(d.run.Records[next].Event))
 		records = append(records, next)
 	}
 	why := "did not come"
 	if find(d.run, waits) >= 0 {
 		why = "came only after it"
 	}
-	words += fmt.Sprintf(". It was held for an event that %s, the %s.", why, d.actors.did(waits))
+	words += fmt.Sprintf(". It was held for an event that %s, the %s.", why, d.did(waits))
 	if write := overtook(d.run, held); write >= 0 {
 		between := d.between(held, write)
 		return decision{words: words + " " + between.words, records: between.records}
@@ -169,7 +177,7 @@ func (d *decider) meanwhile(held int, since time.Duration) string {
 		case slices.Contains(d.tested, r.Event.Actor):
 			rank = 1
 		}
-		if what := fmt.Sprintf("the %s by %s", deed(r.Event), doer(r.Event)); !slices.Contains(ranks[rank], what) {
+		if what := fmt.Sprintf("the %s by %s", d.deed(r.Event), doer(r.Event)); !slices.Contains(ranks[rank], what) {
 			ranks[rank] = append(ranks[rank], what)
 		}
 	}
@@ -192,11 +200,11 @@ func sameObject(a, b schedule.Event) bool {
 func (d *decider) between(step, write int) decision {
 	by, w := &d.run.Records[step], &d.run.Records[write]
 	read := &d.run.Records[w.ReadsFrom]
-	what := fmt.Sprintf("%s and %s of %s", read.Event.Verb, w.Event.Verb, w.Event.Object())
+	what := fmt.Sprintf("%s and %s of %s", read.Event.Verb, w.Event.Verb, without(w.Event, d.namespace).Object())
 	if read.Event.Object() != w.Event.Object() {
-		what = fmt.Sprintf("%s and %s", deed(read.Event), deed(w.Event))
+		what = fmt.Sprintf("%s and %s", d.deed(read.Event), d.deed(w.Event))
 	}
-	words := fmt.Sprintf("The %s came between %s's %s.", d.actors.did(by.Event), doer(w.Event), what)
+	words := fmt.Sprintf("The %s came between %s's %s.", d.did(by.Event), doer(w.Event), what)
 	switch {
 	case w.Code == 409 && w.Carried > 0 && by.Committed > 0:
 		words += fmt.Sprintf(" The %s carried revision %d, the object was at %d: %s.", w.Event.Verb, w.Carried, by.Committed, answer(w))

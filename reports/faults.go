@@ -19,12 +19,13 @@ func struck(h *history.History) []history.FaultResult {
 
 // fault tells of a fault that struck.
 func (d *decider) fault(f *history.FaultResult) decision {
+	how := f.Fault
+	how.At = without(how.At, d.namespace)
 	if f.Record < 0 || f.Record >= len(d.run.Records) {
-		return decision{words: faultWords(f.Fault)}
+		return decision{words: faultWords(how)}
 	}
 	r := &d.run.Records[f.Record]
 	records := []int{f.Record}
-	how := f.Fault
 	if start := startAfter(d.run, f.At); start >= 0 && (f.Type == schedule.Crash || f.Type == schedule.Upgrade) {
 		records = append(records, start)
 		how.For = cmp.Or(f.For, d.run.Records[start].At-r.At)
@@ -134,7 +135,7 @@ func whose(e schedule.Event) string { return doer(e) + "'s " + deed(e) }
 
 // latency tells of a step that came late without a fault.
 func (d *decider) latency(l schedule.Latency) decision {
-	told := decision{words: fmt.Sprintf("The %s came %s late, as any may.", d.actors.did(l.At), span(l.For))}
+	told := decision{words: fmt.Sprintf("The %s came %s late, as any may.", d.did(l.At), span(l.For))}
 	if i := find(d.run, l.At); i >= 0 {
 		told.records = []int{i}
 		told.words += d.meanwhile(i, d.run.Records[i].At-l.For)
@@ -144,7 +145,7 @@ func (d *decider) latency(l schedule.Latency) decision {
 
 // permutation tells of a list that came in an order that is not that of the keys.
 func (d *decider) permutation(p schedule.Permutation) decision {
-	return decision{words: fmt.Sprintf("The %s had its objects in another order: %s.", d.actors.did(p.At), positions(p.Order))}
+	return decision{words: fmt.Sprintf("The %s had its objects in another order: %s.", d.did(p.At), positions(p.Order))}
 }
 
 // positions writes places in a list as people count them.
@@ -154,24 +155,6 @@ func positions(order []int) string {
 		places = append(places, fmt.Sprint(i+1))
 	}
 	return strings.Join(places, ", ")
-}
-
-// Elements returns the elements of a schedule, each in a line: constraints, faults, latencies, and orders of lists.
-func Elements(s *schedule.Schedule) []string {
-	var lines []string
-	for _, c := range s.Constraints {
-		lines = append(lines, c.String())
-	}
-	for _, f := range s.Faults {
-		lines = append(lines, f.String())
-	}
-	for _, l := range s.Latencies {
-		lines = append(lines, latencyLine(l))
-	}
-	for _, p := range s.Orders {
-		lines = append(lines, permutationLine(p))
-	}
-	return lines
 }
 
 func latencyLine(l schedule.Latency) string {

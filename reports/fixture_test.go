@@ -208,10 +208,13 @@ const sweepScope = "every feasible single reorder of two conflicting steps of th
 // found is the result of an exploration that found the cascade.
 func found() *history.Result {
 	return &history.Result{
-		Scenario: "clickhouse-recreate", Path: "scenarios/clickhouse/recreate.yaml",
-		Reconcilers: []string{"operator=clickhouse/buggy"},
-		Racers:      []string{"kcm=StatefulSetController", "gc=GarbageCollector", "kubelet=Kubelet"},
-		Variables:   variables, Seed: 1,
+		Header: history.Header{
+			Scenario: "clickhouse-recreate", Path: "scenarios/clickhouse/recreate.yaml",
+			Reconcilers: []string{"operator=clickhouse/buggy"},
+			Racers:      []string{"kcm=StatefulSetController", "gc=GarbageCollector", "kubelet=Kubelet"},
+			Variables:   variables,
+		},
+		Seed:    1,
 		Command: "stalemate run scenarios/clickhouse/recreate.yaml --reconciler operator=clickhouse/buggy --seed 1",
 		Findings: []history.Finding{{
 			Signature: "completed-means-scaled-up", Strategy: "sweep", Execution: 17, Also: 2,

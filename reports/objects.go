@@ -22,7 +22,7 @@ import (
 
 // objectChange is one object at the start of a run and at some later time; nil where it was absent.
 type objectChange struct {
-	name          string // "StatefulSet default/web"
+	name          string // "StatefulSet web", with the namespace if there are several
 	variable      string
 	before, after apiserver.Object
 }
@@ -88,12 +88,13 @@ func mentions(rule, variable string) bool {
 // changesOf returns the objects a variable binds, sorted by name, with what had become of them until some time.
 func changesOf(h *history.History, v property.Variable, until time.Duration) []objectChange {
 	byName := map[string]*objectChange{}
+	namespace := onlyNamespace(h)
 	for i := range h.Records {
 		r := &h.Records[i]
 		if r.At > until || !binds(v, r) {
 			continue
 		}
-		main := r.Event
+		main := without(r.Event, namespace)
 		main.Subresource = ""
 		c, known := byName[main.Object()]
 		if !known {
@@ -135,11 +136,40 @@ func tells(r *history.Record) bool {
 	return known || r.Fault == "" && (r.Code < 400 && r.Code != history.NoAnswer || r.Code == 404)
 }
 
+// fate says in words what had become of an object, as far as its diff does not.
+func (c objectChange) fate() string {
+	switch {
+	case c.before == nil && c.after == nil:
+		return "absent all along"
+	case c.before == nil || c.after == nil:
+		return ""
+	case c.before.GetUID() != c.after.GetUID():
+		return "replaced: another object of the same name"
+	case len(objectDiff(c)) > 0:
+		return ""
+	}
+	if fields := differing(contentOf(c.before), contentOf(c.after)); len(fields) > 0 {
+		return "nothing but " + strings.Join(fields, ", ") + " changed"
+	}
+	return "unchanged"
+}
+
+// differing names the fields of the metadata that two versions of an object have different values of, sorted: what
+// [essence] leaves out.
+func differing(before, after map[string]any) []string {
+	b, _ := before["metadata"].(map[string]any)
+	a, _ := after["metadata"].(map[string]any)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(b)), maps.Keys(a))
+	slices.Sort(names)
+	same := func(name string) bool { return valueText(b[name]) == valueText(a[name]) }
+	return slices.DeleteFunc(slices.Compact(names), same)
+}
+
 // maxDiff is how many lines the diff of an object has at most.
 const maxDiff = 40
 
 // objectDiff returns how an object changed from the start of a run on, as the lines of a unified diff of YAML with
-// only what a reader looks for: labels, deletion, spec and status. It is empty if nothing of that changed.
+// only what a reader looks for: labels, annotations, deletion, owners, spec and status. It is empty if nothing of that changed.
 func objectDiff(c objectChange) []string {
 	text := string(diff.Diff("start", essence(c.before), "end", essence(c.after)))
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
@@ -161,7 +191,7 @@ func essence(o apiserver.Object) []byte {
 	}
 	content := contentOf(o)
 	metadata := map[string]any{}
-	for _, name := range []string{"labels", "generation", "deletionTimestamp", "finalizers"} {
+	for _, name := range []string{"labels", "annotations", "generation", "deletionTimestamp", "finalizers", "ownerReferences"} {
 		if value, found, _ := unstructured.NestedFieldNoCopy(content, "metadata", name); found {
 			metadata[name] = value
 		}

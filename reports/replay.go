@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
@@ -23,6 +22,8 @@ type Replayed struct {
 	Exact bool
 	// Whole tells the timeline and the objects, too.
 	Whole bool
+	// Names lists all events of the run by their names.
+	Names bool
 }
 
 // JudgeReplay says how a replay came out. Of the result it needs Diverged: the replays of one schedule that differ.
@@ -65,6 +66,9 @@ func Replay(w io.Writer, r *history.Result, p Replayed, o Options) error {
 			t.objects(p.Run, m)
 		}
 	}
+	if p.Names {
+		t.events("EVENTS, BY THEIR NAMES", p.Run)
+	}
 	t.heading("REPLAY IT AGAIN")
 	t.linef("  %s", r.Command)
 	return t.flush(w)
@@ -72,13 +76,9 @@ func Replay(w io.Writer, r *history.Result, p Replayed, o Options) error {
 
 // replayTitle says how a replay came out, and what it is compared with.
 func (t *text) replayTitle(p Replayed) {
-	of := t.result.Scenario
-	if len(t.result.Reconcilers) > 0 {
-		of += " with " + strings.Join(t.result.Reconcilers, ", ")
-	}
 	verdict := JudgeReplay(t.result, p)
 	mark, s := replayMark(verdict, p)
-	t.linef("%s  %s", t.in(s, mark), t.in(bold, of))
+	t.linef("%s  %s", t.in(s, mark), t.in(bold, t.subject()))
 	t.text("  ", plain, replayWords(verdict, p))
 	switch verdict {
 	case Nondeterministic:
@@ -126,13 +126,13 @@ func replayMark(v Verdict, p Replayed) (string, style) {
 		return "? STALE", yellow
 	case v == Inconclusive:
 		return "? INCONCLUSIVE", yellow
-	case v == Broken && p.Schedule.Expect.Outcome == schedule.Holds:
+	case v == Broken && toHold(p):
 		return "✗ BROKEN", alarm
 	case v == Broken && p.Outcome == history.ReproducedDifferently:
 		return "✗ REPRODUCED DIFFERENTLY", alarm
 	case v == Broken:
 		return "✗ REPRODUCED", alarm
-	case p.Schedule.Expect.Outcome == schedule.Holds:
+	case toHold(p):
 		return "✓ HOLDS", green
 	default:
 		return "✓ NOT REPRODUCED", green
@@ -142,7 +142,7 @@ func replayMark(v Verdict, p Replayed) (string, style) {
 // replayWords say in a sentence what the outcome of a replay means.
 func replayWords(v Verdict, p Replayed) string {
 	names := brokenNames(&history.Finding{Run: p.Run})
-	switch holds := p.Schedule.Expect.Outcome == schedule.Holds; {
+	switch holds := toHold(p); {
 	case v == InvalidProperty:
 		return "Evaluating a rule failed. This is neither a pass nor a finding: mend the rule and replay again."
 	case v == Nondeterministic:
@@ -160,9 +160,18 @@ func replayWords(v Verdict, p Replayed) string {
 		return fmt.Sprintf("The run fails as it was recorded: %s.", brokenWords(names))
 	case holds:
 		return "All properties hold, as the schedule expects."
+	case p.Matched < p.Elements:
+		return "Part of the schedule found no event, which it says to ignore, and nothing was broken."
+	case p.Schedule.Expect.Outcome == schedule.Violated:
+		return "The schedule came about, and nothing was broken: what was recorded seems to be fixed."
 	default:
-		return "The schedule came about, and nothing was broken: what it shows has been fixed."
+		return "The schedule came about, and nothing was broken."
 	}
+}
+
+// toHold reports whether a schedule is a test that all properties hold, as one is that expects nothing else.
+func toHold(p Replayed) bool {
+	return p.Schedule.Expect.Outcome == schedule.Holds || p.Schedule.Expect == (schedule.Expectation{})
 }
 
 // brokenWords says that what is named is broken.
@@ -170,13 +179,14 @@ func brokenWords(names string) string { return "it breaks " + names }
 
 // expectation says what a run under a schedule is to come to.
 func expectation(e schedule.Expectation) string {
-	if e.Outcome == "" {
-		return "nothing in particular"
+	if e == (schedule.Expectation{}) {
+		return string(schedule.Holds) + ", as it says nothing else"
 	}
+	outcome := cmp.Or(e.Outcome, schedule.Violated) // it tells what is broken
 	if e.Property == "" {
-		return string(e.Outcome)
+		return string(outcome)
 	}
-	return fmt.Sprintf("%s, %s", e.Outcome, e.Property)
+	return fmt.Sprintf("%s, %s", outcome, e.Property)
 }
 
 // matched says how many elements of the schedule found their events, and which did not.
@@ -196,11 +206,15 @@ func (t *text) matched(p Replayed) {
 	if len(p.Unmatched) == 0 {
 		return
 	}
+	whys := whyUnmatched(p.Replay)
 	for i, element := range p.Unmatched {
-		t.field(map[bool]string{true: "no event for"}[i == 0], yellow, element)
+		t.field(map[bool]string{true: "unmatched"}[i == 0], yellow, element)
+		if whys != nil {
+			t.field("", plain, whys[i])
+		}
 	}
-	advice := "The operator does not make such a call any more, or under another name. If that is the fix, let the schedule say " +
-		"whenUnmatched: Ignore, or delete it; if not, explore the scenario again and pin what it finds."
+	advice := "What does not come up is gone, or goes by another name, see `stalemate replay --names`. If that is the fix, let " +
+		"the schedule say whenUnmatched: Ignore, or delete it; if not, explore the scenario again and pin what it finds."
 	if p.Schedule.WhenUnmatched == schedule.Ignore {
 		advice = "The schedule says whenUnmatched: Ignore, so this does not count."
 	}
@@ -210,7 +224,7 @@ func (t *text) matched(p Replayed) {
 // outcomeWord names the outcome of a replay: of a bug that is on record, or of a test that all properties hold.
 func outcomeWord(p Replayed) string {
 	switch {
-	case p.Schedule.Expect.Outcome != schedule.Holds:
+	case !toHold(p):
 		return string(p.Outcome)
 	case p.Run.Failed():
 		return "broken"
@@ -227,8 +241,9 @@ func hashWords(p Replayed) string {
 		words += ", as recorded"
 	case p.Schedule.Expect.Hash != 0:
 		words += fmt.Sprintf(", differs: %016x is recorded", p.Schedule.Expect.Hash)
-	default:
+	case p.Schedule.Expect.Outcome == schedule.Violated:
 		words += ", none is recorded"
+	default: // a test that all properties hold is about any run
 	}
 	return words
 }

@@ -21,9 +21,15 @@ type Options struct {
 	// Findings is the number of findings that are told, the others getting one line; 3 if zero. One that breaks nothing
 	// that another before it does not is told in short: what differs, and what decides.
 	Findings int
-	// Replay, if set, returns the command line that replays a finding.
+	// Names lists all events of the default order by their names.
+	Names bool
+	// Replay, if set, returns the command line that replays a finding; empty if there is none.
 	Replay func(*history.Finding) string
 }
+
+// HandDrawn is the strategy of findings whose orders and faults a test chose itself: by rapid, by fuzzing, or by hand. They have
+// neither a seed nor a number, and are shrunk by who chose them.
+const HandDrawn = "order drawn by the test"
 
 const (
 	defaultWidth    = 120
@@ -48,6 +54,9 @@ func Text(w io.Writer, r *history.Result, o Options) error {
 			t.further(&rest[i])
 		}
 	}
+	if o.Names && r.Default != nil {
+		t.events("EVENTS OF THE DEFAULT ORDER, BY THEIR NAMES", r.Default)
+	}
 	t.closing()
 	return t.flush(w)
 }
@@ -68,7 +77,7 @@ type text struct {
 	actors   actors
 	tested   []string
 	findings int
-	// command returns the command line that replays a finding; may be nil.
+	// command returns the command line that replays a finding; empty if there is none.
 	command func(*history.Finding) string
 }
 
@@ -81,6 +90,9 @@ func newText(r *history.Result, o Options) *text {
 	if t.findings <= 0 {
 		t.findings = defaultFindings
 	}
+	if t.command == nil {
+		t.command = func(*history.Finding) string { return "" }
+	}
 	return t
 }
 
@@ -91,13 +103,17 @@ func (t *text) flush(w io.Writer) error {
 	return nil
 }
 
+// subject names what was run: "recreate with operator=clickhouse/buggy".
+func (t *text) subject() string {
+	if len(t.result.Reconcilers) == 0 {
+		return t.result.Scenario
+	}
+	return t.result.Scenario + " with " + strings.Join(t.result.Reconcilers, ", ")
+}
+
 // title writes the line that says how it came out, and what it means in a sentence.
 func (t *text) title() {
-	r := t.result
-	of := r.Scenario
-	if len(r.Reconcilers) > 0 {
-		of += " with " + strings.Join(r.Reconcilers, ", ")
-	}
+	r, of := t.result, t.subject()
 	executions := count(r.Coverage.Executions, "execution")
 	switch Judge(r) {
 	case Broken:
@@ -118,6 +134,7 @@ func (t *text) title() {
 		t.text("  ", plain, "One schedule, executed twice, gave two histories: the operator under test depends on something that the "+
 			"simulation does not control, such as the wall clock, global randomness, or the order of a map.")
 		t.field("differs at", plain, r.Diverged)
+	default: // only a replay is stale
 	}
 	t.warnings()
 }
@@ -193,6 +210,7 @@ func (t *text) finding(i int) {
 	t.heading("WHAT DECIDES")
 	t.deciding(f, decisions)
 	t.timeline(h, decisions)
+	t.troubles(h)
 	for _, m := range moments(h) {
 		t.objects(h, m)
 	}
@@ -201,7 +219,7 @@ func (t *text) finding(i int) {
 // source says how a finding came to be, and how to see it again.
 func (t *text) source(f *history.Finding) {
 	t.field("found by", plain, t.foundBy(f))
-	if f.Schedule != nil {
+	if f.Schedule != nil && f.Strategy != HandDrawn {
 		t.field("shrunk", plain, Shrunk(f.Schedule))
 	}
 	t.replay(f)
@@ -209,8 +227,8 @@ func (t *text) source(f *history.Finding) {
 
 // replay writes the command line that replays a finding, if there is one. It is not broken, so that it can be copied.
 func (t *text) replay(f *history.Finding) {
-	if t.command != nil {
-		t.linef("  %-*s%s", fieldWidth, "replay", t.command(f))
+	if command := t.command(f); command != "" {
+		t.linef("  %-*s%s", fieldWidth, "replay", command)
 	}
 }
 
@@ -224,7 +242,6 @@ func (t *text) timeline(h *history.History, decisions []decision) {
 	line := newTimeline(h, t.tested, marked)
 	t.legend(line)
 	line.print(&t.page)
-	t.troubles(h)
 }
 
 // further tells one finding in a line, with what decides and how to replay it.
@@ -233,14 +250,14 @@ func (t *text) further(f *history.Finding) {
 	for _, decision := range t.decisions(f) {
 		t.text("    ", dim, decision.words)
 	}
-	if t.command != nil {
-		t.linef("    %s", t.command(f))
+	if command := t.command(f); command != "" {
+		t.linef("    %s", command)
 	}
 }
 
 // decisions returns what decided the run of a finding.
 func (t *text) decisions(f *history.Finding) []decision {
-	d := decider{run: f.Run, actors: t.actors, tested: t.tested, schedule: f.Schedule}
+	d := decider{run: f.Run, actors: t.actors, tested: t.tested, schedule: f.Schedule, namespace: onlyNamespace(f.Run)}
 	if t.result.Default != f.Run {
 		d.defaults = t.result.Default
 	}
@@ -275,7 +292,11 @@ func (t *text) brief(i, first int) {
 	f := &t.result.Findings[i]
 	told := t.result.Findings[first].Run
 	t.heading(fmt.Sprintf("FINDING %d OF %d: %s", i+1, len(t.result.Findings), brokenNames(f)))
-	t.text("  ", plain, fmt.Sprintf("Breaks what finding %d breaks, by another way.", first+1))
+	how := "Breaks what finding %d breaks, in another way."
+	if len(f.Run.Broken()) < len(told.Broken()) {
+		how = "Breaks some of what finding %d breaks, in another way."
+	}
+	t.text("  ", plain, fmt.Sprintf(how, first+1))
 	for _, v := range f.Run.Broken() {
 		before := brokenIn(told, v.Property)
 		same := func(value property.Value) bool { return slices.Contains(before.Values, value) }
@@ -294,7 +315,7 @@ func (t *text) brief(i, first int) {
 	t.linef("")
 	t.linef("  %s", t.in(bold, "WHAT DECIDES"))
 	t.deciding(f, t.decisions(f))
-	t.text("  ", dim, "The file of this finding, written with --out, has its timeline and its objects.")
+	t.text("  ", dim, "The file of this finding, if it was written to one, has its timeline and its objects.")
 }
 
 // brokenNames names what a finding breaks.
@@ -347,6 +368,9 @@ func (t *text) foundBy(f *history.Finding) string {
 	words := fmt.Sprintf("%s, execution %d of %d", f.Strategy, f.Execution, t.result.Coverage.Executions)
 	if f.Elapsed > 0 {
 		words += ", after " + span(f.Elapsed)
+	}
+	if f.Strategy == HandDrawn {
+		return f.Strategy
 	}
 	if drawsSeed(f.Strategy) {
 		words += fmt.Sprintf(", seed %d", f.Seed)
@@ -435,10 +459,19 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 			t.text("    order       ", dim, permutationLine(p))
 		}
 	}
-	if len(struck(h)) == 0 {
+	t.answers(h)
+	t.defaultOrder(f)
+}
+
+// answers says who gave the answers of a run: the server, unless a fault struck, or a reactor of the test's own acted.
+func (t *text) answers(h *history.History) {
+	switch own := t.result.Reactors; {
+	case own > 0:
+		t.text("  ", plain, fmt.Sprintf("At the API server's door stood %s of the test's own, which may have answered in its place.",
+			count(own, "reactor")))
+	case len(struck(h)) == 0:
 		t.text("  ", plain, "No fault was injected: every answer is one a healthy API server gives.")
 	}
-	t.defaultOrder(f)
 }
 
 // followsDefault reports whether a schedule asks for nothing, so that a run under it takes the default order.
@@ -507,17 +540,12 @@ func (t *text) objects(h *history.History, m moment) {
 		t.heading(fmt.Sprintf("OBJECTS, FROM THE START TO THE BREAK OF %s AT %s", strings.Join(m.names, ", "), clock(m.at)))
 	}
 	for _, c := range changes {
-		lines := objectDiff(c)
-		name := fmt.Sprintf("  %s (%s)", c.name, c.variable)
-		switch {
-		case c.before == nil && c.after == nil:
-			t.linef("%s: absent all along", t.in(bold, name))
-		case len(lines) == 0:
-			t.linef("%s: unchanged", t.in(bold, name))
-		default:
-			t.linef("%s", t.in(bold, name))
-			t.diff(lines)
+		name := t.in(bold, fmt.Sprintf("  %s (%s)", c.name, c.variable))
+		if fate := c.fate(); fate != "" {
+			name += ": " + fate
 		}
+		t.linef("%s", name)
+		t.diff(objectDiff(c))
 	}
 }
 

@@ -241,7 +241,7 @@ func TestTextIsDeterministic(t *testing.T) {
 func TestCascadeIsTold(t *testing.T) {
 	got := render(t, found(), Options{})
 	for _, want := range []string{
-		"The status write to StatefulSet default/chi-a-0-0 by kcm (StatefulSetController) came between",
+		"The status write to StatefulSet chi-a-0-0 by kcm (StatefulSetController) came between",
 		"No fault was injected", "Under the default order alone the scenario ends well", "execution 17 of 100, after 412ms",
 		"switch from Update to Recreate", "doDeleteStatefulSet", "UNABLE to update", "already exists", "Got recreate action. Ignore",
 		"reconcile completed successfully", "Update StatefulSet chi-a-0-0 → 409 Conflict", found().Command,
@@ -536,7 +536,7 @@ func TestObjectsOfList(t *testing.T) {
 		return []property.Variable{{Name: "sets", Kind: "StatefulSet", Labels: labels}}
 	}
 	got := objectsOf(h, bind("old"), rule, h.End)
-	if len(got) != 1 || got[0].name != "StatefulSet default/chi-a-0-0" {
+	if len(got) != 1 || got[0].name != "StatefulSet chi-a-0-0" {
 		t.Fatalf("objectsOf = %v, want the set that has the label", got)
 	}
 	if lines := strings.Join(objectDiff(got[0]), "\n"); !strings.Contains(lines, "-  replicas: 1\n+  replicas: 0") {

@@ -182,6 +182,14 @@ func onlyNamespace(h *history.History) string {
 	return only
 }
 
+// without returns an event without the namespace that goes without saying.
+func without(e schedule.Event, namespace string) schedule.Event {
+	if e.Namespace == namespace {
+		e.Namespace = ""
+	}
+	return e
+}
+
 // add appends a row, giving its actor a column.
 func (t *timeline) add(r row) {
 	if r.actor != "" && !slices.Contains(t.actors, r.actor) {
@@ -216,10 +224,7 @@ func (t *timeline) addAgain(step row) {
 
 // step makes the row of a step.
 func (t *timeline) step(r *history.Record, mark bool) row {
-	e := r.Event
-	if t.namespace == e.Namespace {
-		e.Namespace = ""
-	}
+	e := without(r.Event, t.namespace)
 	if e.Verb == schedule.Create && e.Name == "" && r.After != nil {
 		e.Name = r.After.GetName() // the server generated it
 	}

@@ -19,7 +19,7 @@ import (
 type ScheduleFile struct {
 	// Comment is put in front, Timeline at the end, each line as a comment.
 	Comment, Timeline string
-	// Name of the schedule, a DNS label.
+	// Name of the schedule, a DNS subdomain.
 	Name string
 	// Labels and Annotations are those of the metadata.
 	Labels, Annotations map[string]string

@@ -281,23 +281,10 @@ func parseTypes(t *testing.T) source {
 		}
 	}
 	for _, fault := range schedule.FaultTypes() {
-		doc := backquote.Replace(faultDoc(fault))
+		doc := backquote.Replace(reactors.Doc(fault))
 		s.enums["FaultType"] = append(s.enums["FaultType"], [2]string{string(fault), doc})
 	}
 	return s
-}
-
-// faultDoc returns what a type of fault does, in the words of its block.
-func faultDoc(t schedule.FaultType) string {
-	words := map[schedule.FaultType][]string{
-		schedule.Conflict:     {"(means ", "(by "},
-		schedule.LostResponse: {"(means ", "(as "},
-		schedule.Delay:        {"(point ", "(at "},
-		schedule.CacheLag:     {"(for ", "(max "},
-		schedule.Crash:        {"(point ", "(at ", "; for ", "; restartAfter "},
-		schedule.Upgrade:      {"(point ", "(at ", "; for ", "; restartAfter "},
-	}
-	return strings.NewReplacer(words[t]...).Replace(reactors.Doc(t))
 }
 
 // add adds types and constants.

@@ -73,12 +73,13 @@ func (r *Registry) Get(name string) (Reconciler, bool) {
 
 // unknown says that there is no reconciler of that name, and which there are.
 func (r *Registry) unknown(name string) string {
+	const ask = ": is this the command that registers your reconcilers?"
 	names := r.Names()
 	if close := near(name, names); len(close) > 0 {
-		names = close
+		return "no such reconciler; there is " + quoted(close)
 	}
 	if len(names) == 0 {
-		return "no such reconciler: none is registered"
+		return "no such reconciler: none is registered" + ask
 	}
-	return "no such reconciler; there is " + quoted(names)
+	return "no such reconciler; there is " + quoted(names) + ask
 }

@@ -180,7 +180,7 @@ func convertSchedule(m *ScheduleManifest, scenario *Scenario, registry *Registry
 	merged := scenario.Manifest.Spec
 	merged.Variables, merged.Properties = spec.Variables, spec.Properties
 	c := &scheduleConverter{&validator{spec: &merged, kinds: scenario.kinds, registry: registry}, m, scenario}
-	c.label(m.Metadata.Name, field.NewPath("metadata", "name"))
+	c.subdomain(m.Metadata.Name, field.NewPath("metadata", "name"))
 	path := field.NewPath("spec")
 	c.overrides(path.Child("reconcilers"))
 	converted := &schedule.Schedule{
@@ -398,8 +398,11 @@ func (c *scheduleConverter) scheduled(f *ScheduledFault, path *field.Path) sched
 
 // latency converts a latency.
 func (c *scheduleConverter) latency(latency Latency, path *field.Path) schedule.Latency {
-	if latency.For.Duration <= 0 {
-		c.add(field.Invalid(path.Child("for"), latency.For.Duration.String(), "must be longer than 0s"))
+	switch d := latency.For.Duration; {
+	case d <= 0:
+		c.add(field.Invalid(path.Child("for"), d.String(), "must be longer than 0s"))
+	case d > longestSpan:
+		c.add(tooLong(d, path.Child("for")))
 	}
 	c.repeat(latency.Repeat, path)
 	return schedule.Latency{At: c.event(latency.At, path.Child("at")), Repeat: latency.Repeat, For: latency.For.Duration}
@@ -477,16 +480,20 @@ func (c *scheduleConverter) expectation(path *field.Path) schedule.Expectation {
 // hashDigits is the number of digits of a hash.
 const hashDigits = 16
 
+// Replaced returns the reconcilers that take the place of the scenario's, by the names of controllers: those of the overrides,
+// and then those of the schedule.
+func (s *Schedule) Replaced(overrides map[string]string) map[string]string {
+	reconcilers := map[string]string{}
+	maps.Copy(reconcilers, s.Reconcilers)
+	maps.Copy(reconcilers, overrides)
+	return reconcilers
+}
+
 // Config puts the schedule's scenario and its reconcilers together, as [Scenario.Config] does, with the properties that the
 // schedule adds. Reconcilers are those of the overrides, then those of the schedule, then those of the scenario. The run that
 // the schedule is about is that of the configuration under sim.PlanOf([Schedule.Spec]).
 func (s *Schedule) Config(registry *Registry, overrides map[string]string) (*sim.Config, error) {
-	reconcilers := maps.Clone(s.Reconcilers)
-	if reconcilers == nil {
-		reconcilers = map[string]string{}
-	}
-	maps.Copy(reconcilers, overrides)
-	config, err := s.Scenario.config(registry, reconcilers, s.upgrades())
+	config, err := s.Scenario.config(registry, s.Replaced(overrides), s.upgrades())
 	if err != nil {
 		return nil, err
 	}

@@ -133,11 +133,11 @@ type Permutation struct {
 
 // Expectation is what a run is to come to.
 type Expectation struct {
-	// Outcome of the run.
+	// Outcome of the run; Holds by default, where nothing else is expected either, and else Violated.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Property is one that is broken; no matter which if it is left out.
 	Property string `json:"property,omitempty"`
-	// Signature is that of the finding.
+	// Signature is the short form of the finding's, 16 hexadecimal digits.
 	Signature string `json:"signature,omitempty"`
 	// Hash is that of the run's history, 16 hexadecimal digits.
 	Hash string `json:"hash,omitempty"`

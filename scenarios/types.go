@@ -26,7 +26,7 @@ type Manifest struct {
 
 // Metadata names a scenario.
 type Metadata struct {
-	// Name of the scenario, a DNS label.
+	// Name of the scenario, a DNS label; that of a schedule is a DNS subdomain, which may be longer.
 	Name string `json:"name"`
 	// Labels are for the tools of those who own the file.
 	Labels map[string]string `json:"labels,omitempty"`

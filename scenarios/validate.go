@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -73,10 +74,19 @@ func (v *validator) required(value, detail string, path *field.Path) bool {
 
 // label checks a name that must be a DNS label.
 func (v *validator) label(name string, path *field.Path) {
+	v.name(name, validation.IsDNS1123Label, path)
+}
+
+// subdomain checks a name that must be a DNS subdomain, which may be longer.
+func (v *validator) subdomain(name string, path *field.Path) {
+	v.name(name, validation.IsDNS1123Subdomain, path)
+}
+
+func (v *validator) name(name string, problems func(string) []string, path *field.Path) {
 	if !v.required(name, "give it a name", path) {
 		return
 	}
-	for _, problem := range validation.IsDNS1123Label(name) {
+	for _, problem := range problems(name) {
 		v.add(field.Invalid(path, name, problem))
 	}
 }
@@ -283,9 +293,20 @@ func (v *validator) notNegative(d *metav1.Duration, path *field.Path) {
 }
 
 func (v *validator) positive(d *metav1.Duration, path *field.Path) {
-	if d != nil && d.Duration <= 0 {
+	switch {
+	case d == nil:
+	case d.Duration <= 0:
 		v.add(field.Invalid(path, d.Duration.String(), "must be longer than 0s; leave it out for the default"))
+	case d.Duration > longestSpan:
+		v.add(tooLong(d.Duration, path))
 	}
+}
+
+// longestSpan bounds spans of virtual time. It is far longer than any run, and short enough to add spans up.
+const longestSpan = 365 * 24 * time.Hour
+
+func tooLong(d time.Duration, path *field.Path) *field.Error {
+	return field.Invalid(path, d.String(), "must be no longer than a year, "+longestSpan.String())
 }
 
 func (v *validator) script(path *field.Path) {

@@ -43,11 +43,11 @@ func (e *StuckError) Error() string {
 
 // leakError says that goroutines of a program were still there when the run had ended: they wait for what never comes, or
 // sleep for longer than the run goes on for them.
-type leakError struct{ goroutines []string }
+type leakError struct{ bubble string }
 
 // Error implements error.
 func (e *leakError) Error() string {
-	return "bubble: deadlock: goroutines that never end: " + strings.Join(e.goroutines, "; ")
+	return "bubble: deadlock: goroutines that never end: " + strings.Join(e.goroutines(), "; ")
 }
 
 // bubble calls f in a bubble of its own, with virtual time, and returns when all its goroutines have exited. A bubble
@@ -62,7 +62,7 @@ func bubble(progress *atomic.Int64, timeout time.Duration, f func()) error {
 		defer func() {
 			switch value := recover(); {
 			case value != nil && finished:
-				done <- leaked(id)
+				done <- &leakError{id}
 			case value != nil:
 				done <- fmt.Errorf("bubble: %v", value)
 			case !finished:
@@ -127,16 +127,16 @@ func bubbleID() string {
 	return id
 }
 
-// leaked describes the goroutines of a bubble, which has ended but for them.
-func leaked(id string) *leakError {
-	result := &leakError{}
-	of := func(state string) bool { return strings.HasSuffix(state, id) }
+// goroutines describes those that are left of the bubble. It takes the longer the more there are in the whole program.
+func (e *leakError) goroutines() []string {
+	var texts []string
+	of := func(state string) bool { return strings.HasSuffix(state, e.bubble) }
 	for _, g := range describe(stacks(), of) {
 		state, _, _ := strings.Cut(g.state, " (durable)")
-		result.goroutines = append(result.goroutines, state+" in "+g.frame)
+		texts = append(texts, state+" in "+g.frame)
 	}
-	slices.Sort(result.goroutines)
-	return result
+	slices.Sort(texts)
+	return texts
 }
 
 // goroutineHeader matches "goroutine 35 [sync.Mutex.Lock, 2 minutes, synctest bubble 3]:". A goroutine that is durably

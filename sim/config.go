@@ -52,7 +52,8 @@ type Process struct {
 // Program is what a process runs. sim/client makes them from a manager's setup or from a reconciler.
 type Program interface {
 	// Start starts the program; it runs in a goroutine of its own within the run's bubble, and may block. The context
-	// ends with the process.
+	// ends with the process. An error ends the process: it is started again after a back-off, as the kubelet does that
+	// (10 s, doubled up to 5 minutes), unless it is the program's set-up that is wrong, see [ProgramError].
 	Start(ctx context.Context, env *Env) error
 }
 

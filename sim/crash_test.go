@@ -171,6 +171,26 @@ func TestCrashOfManyGoroutines(t *testing.T) {
 	}
 }
 
+// TestCrashLeavesGoroutines checks that goroutines which wait for one that died in a call keep the run from nothing, and are not
+// described: what that costs grows with every run that leaves some.
+func TestCrashLeavesGoroutines(t *testing.T) {
+	config := programConfig(func(ctx context.Context, env *sim.Env) error {
+		done := make(chan error)
+		env.Go(func() {
+			_, err := env.Do(ctx, request(env, schedule.Get, "a"))
+			done <- err
+		})
+		return <-done
+	}, configMap("a"))
+	crashing(config, sim.Restart{After: time.Second})
+	h := run(t, config, sim.Plan{Faults: []schedule.Fault{fault(schedule.Crash, named(schedule.Get, "a", 1))}})
+	expectTrail(t, h, "Get a #1 -1 Crash", "[2] Get a #1 200")
+	want := []string{"goroutines that may wait for those of a process which died have not ended"}
+	if h.Outcome != history.Terminal || !slices.Equal(h.Unfinished, want) {
+		t.Errorf("the run ended %s (%s), unfinished are %q", h.Outcome, h.Reason, h.Unfinished)
+	}
+}
+
 // TestUpgrade checks that another program can start in the place of one that dies, that it stays, and what happens if there is
 // none of its name.
 func TestUpgrade(t *testing.T) {

@@ -18,10 +18,10 @@
 // Timers that user code sets (time.Sleep, context.WithTimeout) cannot be granted, only let run. Every step takes a constant
 // span of virtual time plus a nanosecond, so that no two such timers, set in different steps, fire at the same instant.
 //
-// What is outside our control, and makes an operator nondeterministic: map order, math/rand and crypto/rand, select over
-// several ready channels, and goroutines that share memory between two calls,
-// or that one pass starts side by side to write the very same thing. It shows as two executions of one plan that
-// differ.
+// What is outside our control, and makes an operator nondeterministic: map order, math/rand/v2 and crypto/rand, select over
+// several ready channels, and goroutines that share memory between two calls, or that one pass starts side by side to write
+// the very same thing. It shows as two executions of one plan that differ. The global generator of math/rand, which client-go
+// draws its jitter from, begins every run in one state.
 //
 // # The default order
 //

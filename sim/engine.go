@@ -48,6 +48,7 @@ type engine struct {
 	lines   []logLine
 	failure error
 	panic   string
+	exited  []*process      // those whose programs have ended, and which have not died yet
 	gaps    map[string]bool // what programs touched that is not modelled
 
 	processes     []*process
@@ -63,20 +64,21 @@ type engine struct {
 	threads       int
 	lagging       bool    // some informer may have events pending
 	running       *thread // the thread whose step was granted last
+	alike         bool    // the step is that of several goroutines that nothing tells apart: none of them has a name of its own
 	advanced      bool    // the clock has moved by itself since the last collect
 	enabled       []stepper
 	holds         holds
 	latencies     latencies
-	orders        orders
-	ordered       map[schedule.Event]int // how often there was something to put in order, by event
+	permutations  permutations
 	trace         *schedule.Trace
 	deviations    deviations
 	faults        *faults            // nil if nothing can go wrong, and nobody stands at the door
-	intruders     map[string]*thread // by actor
-	permuted      permutation        // the latest
+	intruders     map[string]*thread // by actor; they are neither processes nor racers
 	undisturbed   time.Duration      // when the last of script, holds and delays is over, as far as is known
 	settling      bool               // this run finds the settled state
 	scripted      bool               // the script has begun
+	notStarted    bool               // a program ended before it had reconciled anything
+	died          bool               // a process died before the end of the run
 
 	events    map[schedule.Event]*eventState
 	commits   map[int64]int // revision to record
@@ -149,14 +151,15 @@ func (e *engine) step(s stepper) {
 
 // interrupted looks at what goroutines of the program reported.
 func (e *engine) interrupted() error {
-	if e.failure != nil {
-		return e.failure
-	}
-	if e.panic != "" {
+	switch {
+	case e.failure != nil:
+	case e.panic != "":
 		e.end(history.Panicked, "a reconciler panicked")
 		e.history.Panic = e.panic
+	default:
+		e.takeExits()
 	}
-	return nil
+	return e.failure
 }
 
 func (e *engine) end(outcome history.Outcome, reason string) {

@@ -100,7 +100,10 @@ func (env *Env) As(ctx context.Context, controller string) context.Context {
 // Go runs f in a goroutine of the process. A panic in it is the outcome of the run.
 func (env *Env) Go(f func()) { env.process.spawn(f) }
 
-// Fail ends the run with an error of the harness or of the program's set-up, which is no finding.
+// Exit ends the process with an error, as [Program.Start] does when it returns one.
+func (env *Env) Exit(err error) { env.process.exit(err) }
+
+// Fail ends the run with an error of the harness, which is no finding.
 func (env *Env) Fail(err error) { env.process.fail(err) }
 
 // Panicked ends the run with a panic of a reconciler, which is a finding.
@@ -143,6 +146,7 @@ func (env *Env) Pass(ctx context.Context, controller, key string) (context.Conte
 		t.burst++
 	}
 	t.dequeued = false
+	p.reconciled = true
 	p.passes++
 	return context.WithValue(ctx, threadContextKey{}, t), func(err error) {
 		e.mu.Lock()

@@ -130,24 +130,30 @@ func (e *engine) prepareFaults() error {
 // beginFaults says that the script has begun: only from here on anything goes wrong.
 func (e *engine) beginFaults() {
 	if e.faults != nil && e.config.Faults.HealAfter > 0 {
-		e.faults.heal = e.clock + e.config.Faults.HealAfter
+		e.faults.heal = later(e.clock, e.config.Faults.HealAfter)
 	}
 }
 
 // healed reports whether no fault strikes any more.
 func (e *engine) healed() bool { return e.clock >= e.faults.heal }
 
-// faultEnd returns when something that a fault makes last for a span of time from now on is over: when the faults heal at
-// the latest, and [Forever] if never.
-func (e *engine) faultEnd(d time.Duration) time.Duration {
-	end := Forever
-	if d < Forever-e.clock {
-		end = e.clock + max(d, 0)
+// lasts says that something which a fault began lasts for a span of time from now on. It returns when it is over: when the
+// faults heal at the latest, and [Forever] if never.
+func (e *engine) lasts(d time.Duration) time.Duration {
+	end := later(e.clock, max(d, 0))
+	if e.faults != nil {
+		end = min(end, max(e.faults.heal, e.clock))
 	}
-	if e.faults == nil {
-		return end
+	e.disturbed(end)
+	return end
+}
+
+// later returns a time that is so much later, but not later than [Forever].
+func later(at, by time.Duration) time.Duration {
+	if by > Forever-at {
+		return Forever
 	}
-	return min(end, max(e.faults.heal, e.clock))
+	return at + by
 }
 
 // ownReactors returns the scenario's own reactors as far as they act by now.
@@ -246,7 +252,7 @@ func (e *engine) decide(event schedule.Event) []*armed {
 	f := e.faults
 	var list []*armed
 	arm := func(a *armed) {
-		if e.hold(a, event) {
+		if e.arm(a, event) {
 			list = append(list, a)
 		}
 	}
@@ -314,9 +320,9 @@ func (f *faults) ruleOf(fault schedule.Fault, able [][]schedule.Fault) *ruleStat
 	return nil
 }
 
-// hold makes the reactor of a fault, and asks it whether it holds the request back. It reports whether the reactor is ready;
+// arm makes the reactor of a fault, and asks it whether it holds the request back. It reports whether the reactor is ready;
 // if not, the run has failed.
-func (e *engine) hold(a *armed, event schedule.Event) bool {
+func (e *engine) arm(a *armed, event schedule.Event) bool {
 	if !a.own {
 		var err error
 		if a.reactor, err = e.config.NewReactor(a.fault); err != nil {
@@ -329,13 +335,10 @@ func (e *engine) hold(a *armed, event schedule.Event) bool {
 		return true
 	}
 	if d := holder.Hold(event); d > 0 {
-		a.since, a.until = e.clock, e.faultEnd(d)
+		a.since, a.until = e.clock, e.lasts(d)
 		e.faults.held = append(e.faults.held, a)
 		if !a.own {
 			e.struck(a, -1)
-		}
-		if a.until < Forever {
-			e.disturbed(a.until)
 		}
 	}
 	return true
@@ -346,18 +349,18 @@ func (e *engine) heldBack(s stepper) bool {
 	return slices.ContainsFunc(e.faultsAt(s), func(a *armed) bool { return a.until > e.clock })
 }
 
-// heldUntil returns until when requests are held back. Those that are for ever are left out.
-func (e *engine) heldUntil() []time.Duration {
+// faultDeadline returns when the next request that is held back is let go, [Forever] if none will be.
+func (e *engine) faultDeadline() time.Duration {
+	first := Forever
 	if e.faults == nil {
-		return nil
+		return first
 	}
-	var times []time.Duration
 	for _, a := range e.faults.held {
-		if !a.over && a.until > e.clock && a.until < Forever {
-			times = append(times, a.until)
+		if !a.over && a.until > e.clock {
+			first = min(first, a.until)
 		}
 	}
-	return times
+	return first
 }
 
 // struck notes that a fault has struck, in a record or, as yet, in none (-1): a request that is held back.

@@ -313,6 +313,22 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestOwnHolder checks that a reactor of the scenario's own that holds requests back sees each of them once all the same.
+func TestOwnHolder(t *testing.T) {
+	config := programConfig(getter, configMap("a"))
+	before, after := 0, 0
+	config.Reactors = []func() sim.Reactor{func() sim.Reactor {
+		return holder{hooks{before: func(*sim.Door) { before++ }, after: func(*sim.Door) { after++ }}, time.Minute}
+	}}
+	h := run(t, config, sim.Plan{})
+	if r := requests(h)[0]; !about(r.At, time.Minute) || !about(r.Held, time.Minute) {
+		t.Errorf("the request was made at %s, held for %s; want both 1m", r.At, r.Held)
+	}
+	if before != h.Requests || after != h.Requests || h.Requests == 0 {
+		t.Errorf("the reactor has seen %d of %d requests, and %d answers", before, h.Requests, after)
+	}
+}
+
 // TestHealedLater checks that what a fault does later is done when the faults heal.
 func TestHealedLater(t *testing.T) {
 	for after, want := range map[time.Duration]time.Duration{

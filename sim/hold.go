@@ -23,16 +23,15 @@ type holds struct {
 // or until the bound has passed; the clock may pass over it.
 type hold struct {
 	constraint schedule.Constraint
-	order      *order         // of a constraint by selectors
-	late       time.Duration  // of a latency: for how long it holds
-	base       schedule.Event // the held event without its occurrence
-	holding    bool           // the event has come up and is being held
-	since      time.Duration  // when it came up
-	deadline   time.Duration  // when a hold that has begun ends
-	happened   bool           // what it waits for has happened
-	over       bool           // the event was let go, or took place
-	occurred   bool           // the event took place
-	matched    bool           // what it waits for happened before it
+	order      *order        // of a constraint by selectors
+	late       time.Duration // of a latency: for how long it holds
+	holding    bool          // the event has come up and is being held
+	since      time.Duration // when it came up
+	deadline   time.Duration // when a hold that has begun ends
+	happened   bool          // what it waits for has happened
+	over       bool          // the event was let go, or took place
+	occurred   bool          // the event took place
+	matched    bool          // what it waits for happened before it
 }
 
 // newHolds makes the holds of the plan's constraints, and of latencies at steps that do not come up like calls.
@@ -62,14 +61,8 @@ func newHolds(plan *Plan) holds {
 
 // holdsBack files a hold by the event it holds back, which is known now.
 func (hs *holds) holdsBack(h *hold) {
-	h.base = baseOf(h.constraint.Event)
-	hs.byEvent[h.base] = append(hs.byEvent[h.base], h)
-}
-
-// baseOf returns an event without its occurrence.
-func baseOf(event schedule.Event) schedule.Event {
-	event.Occurrence = 0
-	return event
+	base := h.constraint.Event.Base()
+	hs.byEvent[base] = append(hs.byEvent[base], h)
 }
 
 // held reports whether a constraint holds the step back.
@@ -84,7 +77,7 @@ func (e *engine) held(s stepper) bool {
 		}
 		if !h.holding {
 			h.holding, h.since = true, e.clock
-			h.deadline = e.clock + cmp.Or(h.late, e.config.Limits.HoldBound())
+			h.deadline = later(e.clock, cmp.Or(h.late, e.config.Limits.HoldBound()))
 		}
 		if e.clock < h.deadline {
 			held = true
@@ -118,7 +111,7 @@ func (e *engine) happened(r *history.Record) {
 	for _, h := range e.holds.byWaits[r.Event] {
 		e.waitedFor(h)
 	}
-	for _, h := range e.holds.byEvent[baseOf(r.Event)] {
+	for _, h := range e.holds.byEvent[r.Event.Base()] {
 		if h.constraint.Event == r.Event {
 			if h.isReleased() {
 				e.holds.released--
@@ -149,10 +142,13 @@ func (e *engine) waitedFor(h *hold) {
 // isReleased reports whether the hold has let its step go, and the step has not been taken.
 func (h *hold) isReleased() bool { return h.holding && h.happened && !h.over }
 
-// disturbed says that script, holds and delays go on until some time: what must come to pass has its span from there.
+// disturbed says that script, holds, delays and faults go on until some time: what must come to pass has its span from there.
+// What goes on for ever gives nothing a span.
 func (e *engine) disturbed(until time.Duration) {
-	e.undisturbed = max(e.undisturbed, until)
-	e.monitor.Settled(e.undisturbed)
+	if until < Forever {
+		e.undisturbed = max(e.undisturbed, until)
+		e.monitor.Settled(e.undisturbed)
+	}
 }
 
 // inForce reports whether the hold may still keep its step back. One whose step has gone away, as a call does whose context
@@ -161,16 +157,15 @@ func (h *hold) inForce(now time.Duration) bool {
 	return h.holding && !h.happened && !h.over && now < h.deadline
 }
 
-// holdDeadline returns when the next hold that is in force ends, and false if none is.
-func (e *engine) holdDeadline() (time.Duration, bool) {
-	var first time.Duration
-	found := false
+// holdDeadline returns when the next hold that is in force ends, [Forever] if none is.
+func (e *engine) holdDeadline() time.Duration {
+	first := Forever
 	for _, h := range e.holds.all {
-		if h.inForce(e.clock) && (!found || h.deadline < first) {
-			first, found = h.deadline, true
+		if h.inForce(e.clock) {
+			first = min(first, h.deadline)
 		}
 	}
-	return first, found
+	return first
 }
 
 func (e *engine) constraintResults() []history.ConstraintResult {

@@ -22,7 +22,8 @@ type comingUp struct {
 func newLatencies(list []schedule.Latency) latencies {
 	l := latencies{spans: map[comingUp]time.Duration{}, times: map[schedule.Event]int{}}
 	for _, late := range list {
-		l.spans[comingUp{late.At, late.Repeat}] += late.For
+		at := comingUp{late.At, late.Repeat}
+		l.spans[at] = later(l.spans[at], late.For)
 	}
 	return l
 }
@@ -61,8 +62,9 @@ func (e *engine) delay(s stepper) time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	e.disturbed(e.clock + d)
-	return e.clock + d
+	until := later(e.clock, d)
+	e.disturbed(until)
+	return until
 }
 
 // strategyDelay asks the strategy: one that follows a trace by the full name.
@@ -70,7 +72,7 @@ func (e *engine) strategyDelay(at comingUp) time.Duration {
 	if f, ok := e.plan.Strategy.(follower); ok {
 		return f.delayOf(at)
 	}
-	return e.plan.Strategy.Delay(baseOf(at.name))
+	return e.plan.Strategy.Delay(at.name.Base())
 }
 
 // latenciesOf lists the delays of those arrivals that have one.

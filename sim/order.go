@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 
-	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
@@ -60,16 +59,11 @@ func (o *order) isRead(verb schedule.Verb) bool {
 
 // readBehind returns the record whose answer gave a step the revision it carries, or -1.
 func (e *engine) readBehind(s stepper) int {
-	var r *apiserver.Request
-	switch s := s.(type) {
-	case *op:
-		r = s.call
-	case *racerWorker:
-		r = s.call
-	}
-	if r == nil {
+	c, ok := s.(carrier)
+	if !ok || c.inFlight().call == nil {
 		return -1
 	}
+	r := c.inFlight().call
 	carried := carriedRevision(r)
 	if carried == 0 {
 		return -1

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -23,7 +24,13 @@ type process struct {
 	config      *Process
 	program     Program
 	cancel      context.CancelFunc
-	dead        bool // guarded by engine.mu; calls of a dead process never return
+	dead        bool  // guarded by engine.mu; calls of a dead process never return
+	exited      error // guarded by engine.mu; what the program ended with, if it has
+	reconciled  bool  // guarded by engine.mu; a pass has begun
+
+	// began and previous are when the process started, and the one before it; backoff is the pause that was made before that,
+	// zero if the one before has not ended by itself.
+	began, previous, backoff time.Duration
 
 	main    *thread
 	threads map[passKey]*thread
@@ -286,6 +293,7 @@ func (e *engine) grant(o *op) {
 	if held {
 		return
 	}
+	e.alike = len(granted) > 1
 	for _, o := range granted {
 		switch {
 		case o.process.dead: // of what another of them came upon
@@ -299,6 +307,7 @@ func (e *engine) grant(o *op) {
 			e.note(o.thread, o.event, -1)
 		}
 	}
+	e.alike = false
 	e.happenedAt(at)
 	for _, o := range granted {
 		switch {
@@ -343,19 +352,42 @@ func (e *engine) release(o *op) {
 	o.wake <- struct{}{}
 }
 
-// start starts the process's program in a goroutine of its own.
-func (p *process) start(cause int) {
+// newProcess makes the first process of a program.
+func newProcess(e *engine, config *Process, program Program) *process {
+	return &process{engine: e, name: config.Name, incarnation: 1, config: config, program: program, threads: map[passKey]*thread{}}
+}
+
+// launch starts a process, its program in a goroutine of its own; cause is the record of what made it start, or -1.
+func (e *engine) launch(p *process, cause int) {
+	e.processes = append(e.processes, p)
 	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
-	e := p.engine
+	p.cancel, p.main = cancel, e.newThread("", "")
 	e.note(p.main, schedule.Event{Actor: p.name, Incarnation: p.incarnation, Verb: schedule.Start}, cause)
+	p.began = e.clock
 	e.pay()
 	p.spawn(func() {
 		if err := p.program.Start(ctx, &Env{process: p}); err != nil {
-			p.fail(&ProgramError{Process: p.name, Err: err})
+			p.exit(err)
 		}
 	})
 	e.settle()
+}
+
+// exit announces that the program has ended with an error. Which of several at once comes first is chance, so that the text
+// decides which is kept.
+func (p *process) exit(err error) {
+	e := p.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case p.dead:
+	case p.exited == nil:
+		p.exited = err
+		e.exited = append(e.exited, p)
+		e.signal()
+	case err.Error() < p.exited.Error():
+		p.exited = err
+	}
 }
 
 // spawn runs f in a goroutine whose panic becomes the outcome of the run.

@@ -59,7 +59,7 @@ func (q *workQueue[K]) add(key K, a addition) {
 	}
 	item := q.find(key, a.after > 0)
 	if item == nil {
-		item = &queueItem[K]{key: key, priority: a.priority, readyAt: a.now + a.after, cause: a.cause, order: q.count()}
+		item = &queueItem[K]{key: key, priority: a.priority, readyAt: later(a.now, a.after), cause: a.cause, order: q.count()}
 		q.items = append(q.items, item)
 		q.waiting++
 		if a.after <= 0 {
@@ -75,9 +75,9 @@ func (q *workQueue[K]) add(key K, a addition) {
 	case a.after <= 0:
 		item.cause = a.cause
 		q.makeReady(item, a.since)
-	case a.now+a.after < item.readyAt:
+	case later(a.now, a.after) < item.readyAt:
 		item.cause = a.cause
-		item.readyAt = a.now + a.after
+		item.readyAt = later(a.now, a.after)
 	}
 }
 
@@ -182,6 +182,9 @@ const neverBegun = -1
 func (q *workQueue[K]) unsettled(lastCommit time.Duration) bool {
 	for _, item := range q.items {
 		times, ok := q.begun[item.key]
+		if !item.ready && item.readyAt == Forever {
+			continue
+		}
 		if item.ready || !ok || times.previous <= lastCommit {
 			return true
 		}

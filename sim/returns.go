@@ -2,13 +2,14 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// The response of a request goes back together with the commit, unless a schedule names its way back: then that is a step
-// of its own, which may be held and waited for. The name is the request's, with Return set.
+// The response of a request goes back together with the commit, unless a schedule names its way back, or a fault makes it
+// late: then that is a step of its own, which may be held and waited for. The name is the request's, with Return set.
 
 // returns are the ways back that a schedule names.
 type returns struct {
@@ -51,4 +52,28 @@ func (r *returns) has(request *history.Record) bool {
 	event := request.Event
 	event.Return = true
 	return r.events[event] || slices.ContainsFunc(r.selectors, func(s schedule.Selector) bool { return s.Matches(event) })
+}
+
+// backAt returns when an answer that may be late comes back.
+func (e *engine) backAt(d *Door) time.Duration {
+	if d == nil || d.late <= 0 {
+		return e.clock
+	}
+	return e.lasts(d.late)
+}
+
+// sendBack makes the way back of an answer a step of its own, to be taken at some virtual time or later.
+func (e *engine) sendBack(s carrier, until time.Duration) {
+	e.keep(s, until)
+	f := s.inFlight()
+	f.call, f.returns = nil, e.history.Records[f.record].Event.Occurrence
+	s.base().Return = true
+}
+
+// noteReturn records that an answer has come back.
+func (e *engine) noteReturn(s carrier) {
+	f, event := s.inFlight(), *s.base()
+	event.Occurrence = f.returns
+	f.returns = 0
+	e.append(s.owner(), history.Record{Event: event, Cause: f.record, ReadsFrom: -1})
 }

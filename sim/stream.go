@@ -50,11 +50,8 @@ func (e *engine) disturb(inf *informer) {
 		default:
 			continue
 		}
-		w.since, w.until = e.clock, max(w.until, e.faultEnd(s.lag))
+		w.since, w.until = e.clock, max(w.until, e.lasts(s.lag))
 		e.struck(a, -1)
-	}
-	if len(w.by) > 0 && w.until < Forever {
-		e.disturbed(w.until)
 	}
 }
 
@@ -120,13 +117,13 @@ func (e *engine) latestCommit(inf *informer) int {
 	return -1
 }
 
-// lagDeadline returns when the next of the informers that wait goes on, and false if none will.
-func (e *engine) lagDeadline() (time.Duration, bool) {
+// lagDeadline returns when the next of the informers that wait goes on, [Forever] if none will.
+func (e *engine) lagDeadline() time.Duration {
 	first := Forever
 	for _, inf := range e.informers {
 		if until := inf.watch.until; until > e.clock {
 			first = min(first, until)
 		}
 	}
-	return first, first < Forever
+	return first
 }

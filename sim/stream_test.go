@@ -95,10 +95,10 @@ func (c *changer) Next(response *apiserver.Response) sim.Action {
 		r.Object = obj
 	}
 	r.Object.SetLabels(map[string]string{"n": change.label})
-	switch {
-	case change.label == "":
+	switch change.label {
+	case "":
 		r.Verb, r.Object = schedule.Delete, nil
-	case change.label == "1":
+	case "1":
 		r.Verb, r.Name = schedule.Create, ""
 	default:
 		r.Verb = schedule.Update

@@ -45,7 +45,7 @@ func (e *engine) horizon() time.Duration {
 	least := horizonAtRest
 	for _, q := range e.queues {
 		if r, ok := q.(returning); ok {
-			least = max(least, min(horizonPasses*r.interval(), horizonInPass))
+			least = max(least, horizonPasses*min(r.interval(), horizonInPass/horizonPasses))
 		}
 	}
 	for _, p := range e.processes {
@@ -78,7 +78,7 @@ func (e *engine) idle() {
 		return
 	}
 	if e.clock >= limit {
-		if e.clock >= horizon && e.scripted {
+		if e.clock >= horizon && e.scripted && e.heldUntil() == Forever {
 			e.terminal() // what is pending asks to look again later than the scenario wants to know about
 		} else {
 			e.limit("virtual time", limit)
@@ -93,62 +93,31 @@ func (e *engine) terminal() {
 	e.end(history.Terminal, fmt.Sprintf("no commit for %s", e.horizon()))
 }
 
+// heldUntil returns when the first of the steps that something holds back is let go; [Forever] if nothing does, or for ever.
+func (e *engine) heldUntil() time.Duration {
+	return min(e.holdDeadline(), e.lagDeadline(), e.flightDeadline(), e.faultDeadline())
+}
+
 // pendingDeadline brings the target forward to the next thing that the engine knows will happen. It reports whether the
-// run must not be called terminal before that: a timer of a racer or a hold is pending, or a key is queued that has not
-// seen the last commit.
+// run must not be called terminal before that: a timer, a hold or a delay is pending, or a key is queued that has not seen the
+// last commit.
 func (e *engine) pendingDeadline(target *time.Duration) bool {
-	pending := false
-	due := func(at time.Duration, decisive bool) {
-		*target = min(*target, at)
-		pending = pending || decisive
-	}
+	first := e.heldUntil()
+	*target = min(*target, first)
+	pending := first < Forever
 	for _, t := range e.timers {
 		if t.at > e.clock { // one that is due is held, and comes up again when its hold ends
-			due(t.at, true)
-			break
+			*target = min(*target, t.at)
+			pending = pending || t.futile == nil || !t.futile()
 		}
-	}
-	if at, ok := e.holdDeadline(); ok {
-		due(at, true)
-	}
-	if at, ok := e.lagDeadline(); ok {
-		due(at, true)
 	}
 	for _, q := range e.queues {
 		if at, ok := q.deadline(); ok {
-			due(at, q.unsettled(e.quiet.lastCommit))
+			*target = min(*target, at)
+			pending = pending || q.unsettled(e.quiet.lastCommit)
 		}
-	}
-	for _, at := range e.delayed() {
-		due(at, true)
-	}
-	for _, at := range e.heldUntil() {
-		due(at, true)
 	}
 	return pending
-}
-
-// delayed returns the times until which calls are delayed, and answers on their way back. What is so for ever is left out.
-func (e *engine) delayed() []time.Duration {
-	var times []time.Duration
-	add := func(at time.Duration) {
-		if at > e.clock && at < Forever {
-			times = append(times, at)
-		}
-	}
-	for _, o := range e.ops {
-		add(o.notBefore)
-	}
-	for _, a := range e.racers {
-		for _, q := range a.queues {
-			for _, w := range q.workers {
-				if w.busy() {
-					add(w.notBefore)
-				}
-			}
-		}
-	}
-	return times
 }
 
 // atRest reports whether nothing is going on: no pass, no timer, no key queued that has not been looked at.

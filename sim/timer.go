@@ -17,6 +17,8 @@ type timer struct {
 	cause  int
 	since  uint64 // when it fell due, zero before
 	fire   func()
+	// futile, if set, reports whether no run need go on for the timer.
+	futile func() bool
 }
 
 // newTimer sets a timer. A thread's timers keep the order in which they fall due, and those that fall due together the

@@ -48,8 +48,9 @@ func (e *SettleError) Error() string {
 	return text + "; mend the operator or the scenario, or set settle: false to start from its objects as written"
 }
 
-// ProgramError says that a program could not be started: it is the operator's set-up that failed, or asks for what the
-// scenario does not have.
+// ProgramError says that a program could not be started: its first start ended with an error before it had reconciled anything,
+// though nothing disturbed the default order. It is the operator's set-up that failed, or asks for what the scenario does not
+// have.
 type ProgramError struct {
 	Process string
 	Err     error
@@ -102,8 +103,18 @@ func (w *World) Settled() *history.History { return w.settled }
 
 // Run executes the scenario once, under a plan, in a bubble of its own. The same plan gives the same history, with the
 // same hash, on any machine. An error is the harness's or the program's set-up's, never a finding; see also [StuckError].
+// Where a program ends before it has reconciled anything, the default order tells whether the set-up or the plan is to blame:
+// it is executed besides.
 func (w *World) Run(plan Plan) (*history.History, error) {
-	return (&run{world: w, plan: &plan}).execute()
+	r := &run{world: w, plan: &plan}
+	h, err := r.execute()
+	if err == nil && r.engine.notStarted {
+		_, err = (&run{world: w, plan: &Plan{}}).execute()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // run is one execution.
@@ -148,6 +159,7 @@ func (r *run) inBubble(progress *atomic.Int64) {
 		}
 	}()
 	time.Sleep(time.Until(r.world.begin)) // of virtual time, as all in a bubble
+	seedGlobalRand()
 	e := newEngine(r, progress)
 	r.engine = e
 	if r.failure = e.prepareFaults(); r.failure != nil {
@@ -160,8 +172,9 @@ func (r *run) inBubble(progress *atomic.Int64) {
 
 func newEngine(r *run, progress *atomic.Int64) *engine {
 	config := r.world.config
+	plan := config.CompletePlan(*r.plan)
 	e := &engine{
-		config: config, plan: config.complete(r.plan), progress: progress, settling: r.settling,
+		config: config, plan: &plan, progress: progress, settling: r.settling,
 		start:   time.Now(), // virtual: this is within the bubble
 		history: &history.History{Records: make([]history.Record, 0, r.world.recordsHint())},
 		arrival: make(chan struct{}, 1),
@@ -170,8 +183,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{}, gaps: map[string]bool{},
 		last: -1,
 	}
-	e.holds, e.latencies = newHolds(e.plan), newLatencies(e.plan.Latencies)
-	e.orders, e.ordered = newOrders(e.plan.Orders), map[schedule.Event]int{}
+	e.holds, e.latencies, e.permutations = newHolds(e.plan), newLatencies(e.plan.Latencies), newPermutations(e.plan.Orders)
 	if e.plan.Record {
 		e.trace = &schedule.Trace{}
 	}
@@ -188,7 +200,7 @@ func (e *engine) begin() {
 	}
 	for i := range e.config.Processes {
 		config := &e.config.Processes[i]
-		e.launch(config, config.Program, 1, -1)
+		e.launch(newProcess(e, config, config.Program), -1)
 	}
 	for i := range e.config.Racers {
 		if racer := &e.config.Racers[i]; !racer.WithScript {
@@ -198,16 +210,6 @@ func (e *engine) begin() {
 	if e.config.Unsettled || e.settling {
 		e.beginScript()
 	}
-}
-
-// launch makes a process and starts a program in it; cause is the record of what made it start, or -1.
-func (e *engine) launch(config *Process, program Program, incarnation, cause int) {
-	p := &process{
-		engine: e, name: config.Name, incarnation: incarnation, config: config, program: program,
-		main: e.newThread("", ""), threads: map[passKey]*thread{},
-	}
-	e.processes = append(e.processes, p)
-	p.start(cause)
 }
 
 // beginScript starts the racers that tell the story. From here on strategies apply.
@@ -248,7 +250,9 @@ func (e *engine) finish() {
 	e.deviations.tell(h)
 	h.Unfinished = e.unfinished()
 	for _, p := range e.processes {
-		if !p.dead {
+		if p.dead {
+			e.died = true
+		} else {
 			p.kill()
 		}
 	}
@@ -256,9 +260,15 @@ func (e *engine) finish() {
 }
 
 // abandonTo takes what a run holds away from the goroutines that keep its engine in memory for ever, and notes that they do.
+// Where a process has died they need no description, which would take longer with every run that leaves some: they wait for one
+// that died in a call, as they would not in an operator that dies as a whole.
 func (e *engine) abandonTo(leak *leakError) {
-	for _, g := range leak.goroutines {
-		e.history.Unfinished = append(e.history.Unfinished, "a goroutine that has not ended: "+g)
+	if e.died {
+		e.history.Unfinished = append(e.history.Unfinished, "goroutines that may wait for those of a process which died have not ended")
+	} else {
+		for _, g := range leak.goroutines() {
+			e.history.Unfinished = append(e.history.Unfinished, "a goroutine that has not ended: "+g)
+		}
 	}
 	if e.settling {
 		return // its server is still needed, and there is one such run a world
@@ -271,9 +281,15 @@ func (e *engine) abandonTo(leak *leakError) {
 // those that are still there after it are found, and named, when the bubble ends.
 func (e *engine) drain() {
 	e.settle()
-	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+	wait := func(d time.Duration) {
 		time.Sleep(d)
+		e.progress.Add(1) // a goroutine that ticks all that time makes this slow, but stuck it is not
 		e.settle()
+	}
+	wait(time.Second)
+	wait(time.Minute)
+	for range 25 {
+		wait(time.Hour)
 	}
 }
 
@@ -310,6 +326,9 @@ func (e *engine) unfinished() []string {
 	for _, p := range e.processes {
 		if p.passes > 0 {
 			texts = append(texts, fmt.Sprintf("%s is in the middle of a reconcile", p.name))
+		}
+		if p.exited != nil && p.dead && !slices.ContainsFunc(e.processes, p.precedes) {
+			texts = append(texts, fmt.Sprintf("%s is in a crash loop: start %d ended with %v", p.name, p.incarnation, p.exited))
 		}
 	}
 	for _, a := range e.racers {

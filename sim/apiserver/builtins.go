@@ -107,7 +107,7 @@ func addCore(rows []*Kind, version Version) {
 	}, rules[corev1.PersistentVolumeClaim]{
 		defaults: builtin.DefaultPersistentVolumeClaim, prepare: builtin.PreparePersistentVolumeClaim,
 		prepareUpdate: builtin.PreparePersistentVolumeClaimUpdate,
-		validate: builtin.ValidatePersistentVolumeClaim, validateStatus: builtin.ValidatePersistentVolumeClaimStatus,
+		validate:      builtin.ValidatePersistentVolumeClaim, validateStatus: builtin.ValidatePersistentVolumeClaimStatus,
 	})
 	rows[controllerRevisionOrder] = row(version, "apps/v1", "ControllerRevision", "controllerrevisions", Kind{
 		Namespaced: true, UnconditionalUpdate: true,

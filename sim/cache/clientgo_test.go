@@ -37,14 +37,14 @@ type reflected struct {
 func newReflected(ctx context.Context, source *pods) *reflected {
 	r := &reflected{source: source}
 	lw := &toolscache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatInt(max(1, source.revision), 10)}}
 			for _, pod := range sorted(source.state) {
 				list.Items = append(list.Items, *pod)
 			}
 			return list, nil
 		},
-		WatchFunc: func(options metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			if options.SendInitialEvents != nil {
 				return nil, errors.New("no streaming lists: client-go hands on what they hold in no order")
 			}

@@ -165,7 +165,7 @@ func (m *simManager[R]) start(ctx context.Context, r manager.Runnable) {
 	}
 	m.env.Go(func() {
 		if err := r.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			m.env.Fail(&sim.ProgramError{Process: m.env.Name(), Err: fmt.Errorf("runnable %T: %w", r, m.informers.explain(err))})
+			m.env.Exit(fmt.Errorf("runnable %T: %w", r, m.informers.explain(err)))
 		}
 	})
 }

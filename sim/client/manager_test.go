@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -50,6 +51,38 @@ func TestSetUpError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err = world.Run(sim.Plan{}); err == nil || !strings.Contains(err.Error(), `process "operator" does not start: no`) {
+		t.Errorf("error is %v, want the set-up's", err)
+	}
+}
+
+// TestHeldCache checks that a manager which gives up waiting for a cache ends its process, which is then started again, and that
+// it is the set-up's fault where the default order comes to the same.
+func TestHeldCache(t *testing.T) {
+	scenario := func(timeout time.Duration) func(*diary) *sim.Config {
+		return func(d *diary) *sim.Config {
+			return newConfig(func(m ctrl.Manager) error {
+				return ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).
+					WithOptions(controller.Options{CacheSyncTimeout: timeout}).
+					Complete(nothing(d))
+			}, configMap("a"))
+		}
+	}
+	plan := sim.Plan{Constraints: []schedule.Constraint{{
+		Event: schedule.Event{Actor: "operator", Verb: schedule.Sync, Kind: "ConfigMap", Occurrence: 1},
+		Waits: schedule.Event{Actor: "nobody", Verb: schedule.Start, Occurrence: 1},
+	}}}
+	h, _ := play(t, plan, scenario(time.Minute))
+	if last := h.Records[len(h.Records)-1]; last.Event.String() != "operator[2](default/a) Dequeue #1" || last.At < 70*time.Second {
+		t.Errorf("the last step is %s at %s, want the pass after the second start", last.Event, last.At)
+	}
+	if len(h.Unfinished) > 0 || len(h.Logs) == 0 || !strings.Contains(fmt.Sprint(h.Logs), "timed out waiting for cache to be synced") {
+		t.Errorf("unfinished are %q, and the logs are %v", h.Unfinished, h.Logs)
+	}
+	world, err := sim.NewWorld(scenario(time.Nanosecond)(&diary{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := world.Run(plan); err == nil || !strings.HasPrefix(err.Error(), `process "operator" does not start: runnable `) {
 		t.Errorf("error is %v, want the set-up's", err)
 	}
 }

@@ -23,7 +23,6 @@ type coverage struct {
 	faults       *sim.Faults
 	rules        []history.RuleResult
 	struck       map[schedule.FaultType]bool
-	startErrors  []error // of programs that did not start
 }
 
 func newCoverage(config *sim.Config) *coverage {
@@ -68,13 +67,6 @@ func (c *coverage) add(h *history.History) {
 	}
 	c.addWrites(h)
 	c.addFaults(h)
-}
-
-// notStarted counts an execution in which a program did not start.
-func (c *coverage) notStarted(err error) {
-	c.executions++
-	c.inconclusive++
-	c.startErrors = append(c.startErrors, err)
 }
 
 // addFaults counts what the fault rules did.
@@ -128,9 +120,6 @@ func (c *coverage) result(standard *history.History) history.Coverage {
 		}
 	}
 	result.Rules, result.Notes = c.rules, c.faultNotes()
-	if n := len(c.startErrors); n > 0 {
-		result.Notes = append(result.Notes, fmt.Sprintf("%s ended at once, as a program gave up: %v", count(n, "execution"), c.startErrors[0]))
-	}
 	if standard.Outcome == history.Terminal {
 		result.Notes = append(result.Notes, "a state counts as terminal after "+standard.Horizon.String()+
 			" of virtual time without a commit")
@@ -144,30 +133,41 @@ func (c *coverage) faultNotes() []string {
 		return []string{"the scenario has no fault rules: no errors, lost responses, crashes, or caches that lag longer than a hold"}
 	}
 	var notes []string
-	absent := map[schedule.FaultType]bool{}
-	for _, t := range schedule.FaultTypes() {
-		absent[t] = true
-	}
+	had := map[schedule.FaultType]bool{}
 	for i, rule := range c.rules {
 		if rule.Eligible == 0 {
 			notes = append(notes, fmt.Sprintf("fault rule %s is vacuous: nothing that happened matches it", rule.Name))
 		}
 		for _, f := range c.faults.Rules[i].Faults {
-			delete(absent, f.Type)
+			had[f.Type] = true
 			if note := fmt.Sprintf("fault rule %s: %s never struck", rule.Name, f.Type); rule.Eligible > 0 && !c.struck[f.Type] &&
 				!slices.Contains(notes, note) {
 				notes = append(notes, note)
 			}
 		}
 	}
-	var left []string
-	for _, t := range schedule.FaultTypes() {
-		if absent[t] {
-			left = append(left, string(t))
-		}
-	}
-	if len(left) > 0 {
-		notes = append(notes, "no rule has these faults: "+strings.Join(left, ", "))
+	if note := absentNote(had); note != "" {
+		notes = append(notes, note)
 	}
 	return notes
+}
+
+// absentNote says which types of faults no rule has, by whichever list is shorter; empty if rules have all.
+func absentNote(had map[schedule.FaultType]bool) string {
+	var present, absent []string
+	for _, t := range schedule.FaultTypes() {
+		if had[t] {
+			present = append(present, string(t))
+		} else {
+			absent = append(absent, string(t))
+		}
+	}
+	switch {
+	case len(absent) == 0:
+		return ""
+	case len(absent) < len(present):
+		return "no rule has these faults: " + strings.Join(absent, ", ")
+	default:
+		return "no rule has other faults than " + strings.Join(present, ", ")
+	}
 }

@@ -55,7 +55,7 @@ type Options struct {
 	ScriptSteps int
 	// Clock tells real time, for budgets and for what reports say of it; nil stops it. It has no influence on runs.
 	Clock func() time.Time
-	// Progress, if set, is called after every execution.
+	// Progress, if set, is called after every execution, those that shrink a finding among them.
 	Progress func(Progress)
 	// Found, if set, is called with every new finding before the exploration goes on, and again when another run takes the
 	// place of the one that represents it. Its error ends the exploration.
@@ -66,6 +66,8 @@ type Options struct {
 type Progress struct {
 	Strategy   string
 	Executions int
+	// Shrinking is the number of executions besides, which were made to shrink findings.
+	Shrinking int
 	// Planned is the number of executions the strategy will take, zero if it goes by time.
 	Planned, Done int
 	Findings      int
@@ -97,6 +99,7 @@ type explorer struct {
 	accounts []*history.StrategyResult
 	strategy *history.StrategyResult // the one whose turn it is
 	survey   *Survey
+	planned  int // how many executions it takes, zero if it goes by time
 	revealed revealed
 	playing  *schedule.Schedule // the committed schedule whose run this is, if it is one
 }
@@ -110,7 +113,7 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 		return nil, err
 	}
 	x := &explorer{options: options, faults: &config.Faults,
-		result: &history.Result{Scenario: config.Name, Seed: options.Seed}}
+		result: &history.Result{Header: history.Header{Scenario: config.Name}, Seed: options.Seed}}
 	x.begun = x.now()
 	x.coverage = newCoverage(config)
 	world, err := sim.NewWorld(config)
@@ -125,6 +128,9 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 		if err = strategy(ctx); err != nil {
 			break
 		}
+	}
+	if err == nil {
+		err = x.sayLate(ctx)
 	}
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, err
@@ -242,25 +248,22 @@ func describe(h *history.History, i int) string {
 	}
 	r := &h.Records[i]
 	text := fmt.Sprintf("%s at %s", r.Event, r.At)
-	if r.Code != 0 {
+	switch {
+	case r.Code == history.NoAnswer:
+		text += ", no answer"
+	case r.Code != 0:
 		text += fmt.Sprintf(", answered %d %s", r.Code, r.Reason)
 	}
 	return strings.TrimSpace(text)
 }
 
-// execute runs one plan and accounts for it. The history is nil if a program did not start, which it does in the default order:
-// it was held for too long, or had a fault.
+// execute runs one plan and accounts for it.
 func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*history.History, error) {
 	h, err := x.world.Run(plan)
-	if failed, ok := errors.AsType[*sim.ProgramError](err); ok && x.result.Default != nil {
-		x.strategy.Executions++
-		x.strategy.Inconclusive++
-		x.coverage.notStarted(failed)
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
+	x.planned = planned
 	x.strategy.Executions++
 	x.coverage.add(h)
 	x.hash.Int(int64(h.Hash))
@@ -273,11 +276,21 @@ func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*hi
 			return nil, err
 		}
 	}
-	if x.options.Progress != nil {
-		x.options.Progress(Progress{Strategy: x.strategy.Name, Executions: x.coverage.executions,
-			Planned: planned, Done: x.done(), Findings: len(x.result.Findings)})
-	}
+	x.progress()
 	return h, nil
+}
+
+// progress tells how far the exploration is.
+func (x *explorer) progress() {
+	if x.options.Progress == nil {
+		return
+	}
+	shrinking := 0
+	for _, account := range x.accounts {
+		shrinking += account.Shrinking
+	}
+	x.options.Progress(Progress{Strategy: x.strategy.Name, Executions: x.coverage.executions, Shrinking: shrinking,
+		Planned: x.planned, Done: x.done(), Findings: len(x.result.Findings)})
 }
 
 // done returns how many executions there were of the strategy whose turn it is; those by seed count together.

@@ -50,9 +50,6 @@ func (x *explorer) faultSweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if h == nil {
-			continue
-		}
 		// Until the fault strikes, the run is the default run.
 		same := s.record
 		if !h.Faults[0].Struck {
@@ -72,6 +69,7 @@ func (x *explorer) faultSweep(ctx context.Context) error {
 // event: at writes first, as those are usually the most decisive, and else in the order of the run.
 func faultSites(h *history.History, faults *sim.Faults) []site {
 	var sites []site
+	known := map[schedule.Fault]bool{}
 	counters := make([]schedule.Counter, len(faults.Rules))
 	for i := range counters {
 		counters[i].Selector = faults.Rules[i].Match
@@ -89,7 +87,10 @@ func faultSites(h *history.History, faults *sim.Faults) []site {
 			}
 			for _, f := range able {
 				f.At = r.Event
-				sites = append(sites, site{f, rule, i})
+				if !known[f] { // another rule may have it, too
+					known[f] = true
+					sites = append(sites, site{f, rule, i})
+				}
 			}
 		}
 	}
@@ -126,6 +127,8 @@ type revealed struct {
 	known map[schedule.Event]bool
 	plans []sim.Plan
 	calls int
+	// barred says that there were second faults of a rule which may strike only once.
+	barred bool
 }
 
 // reveal takes note of calls that a swept run made first. A run that failed reveals none: what breaks after that is hidden by
@@ -145,7 +148,11 @@ func (x *explorer) reveal(plan sim.Plan, rule string, h *history.History) {
 	}
 	x.revealed.calls += len(fresh)
 	for _, s := range faultSites(h, x.faults) {
-		if !fresh[s.fault.At] || s.rule.Name == rule && s.rule.Max == 1 {
+		if !fresh[s.fault.At] {
+			continue
+		}
+		if s.rule.Name == rule && s.rule.Max == 1 {
+			x.revealed.barred = true
 			continue
 		}
 		both := plan
@@ -182,6 +189,9 @@ func (x *explorer) revealedSweep(ctx context.Context) error {
 	}
 	scope := fmt.Sprintf("every fault at the %s of operators that only a swept run made which broke nothing, together with what "+
 		"was swept in the first such run", count(x.revealed.calls, "call"))
+	if x.revealed.barred {
+		scope += ", but for a second fault of a rule that may strike only once"
+	}
 	if len(plans) > most {
 		scope += fmt.Sprintf("; the first %d", most)
 	}
@@ -199,7 +209,7 @@ func (x *explorer) revealedSweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if h != nil && !h.Faults[len(h.Faults)-1].Struck {
+		if !h.Faults[len(h.Faults)-1].Struck {
 			account.Unmatched++
 		}
 	}

@@ -40,6 +40,8 @@ func TestFaultSites(t *testing.T) {
 			rule(schedule.Selector{Actor: "a", Verbs: []schedule.Verb{schedule.Get}}, schedule.NotFound)}},
 			[]string{"Timeout at a Get ConfigMap default/x #1", "Forbidden at a Get ConfigMap default/x #1",
 				"NotFound at a Get ConfigMap default/x #1"}},
+		{"a fault that two rules have", sim.Faults{Rules: []sim.FaultRule{rule(of("a"), schedule.Invalid), rule(of("a"), schedule.Invalid)}},
+			[]string{"Invalid at a Update ConfigMap default/x #1", "Invalid at a Update ConfigMap default/x #2"}},
 		{"the n-th", sim.Faults{Rules: []sim.FaultRule{
 			rule(schedule.Selector{Verbs: []schedule.Verb{schedule.Update}, Occurrence: 2}, schedule.Conflict)}},
 			[]string{"Conflict at r Update ConfigMap default/x #1"}},

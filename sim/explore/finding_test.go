@@ -82,6 +82,35 @@ func TestFound(t *testing.T) {
 	}
 }
 
+// TestShrinking checks that the executions which shrink a finding are counted, apart from the others, and that a finding is not
+// lost if the exploration is ended while it is shrunk.
+func TestShrinking(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		last := explore.Progress{}
+		result, err := explore.Run(ctx, twoStep(t, true), explore.Options{Seed: 1, Runs: 400, Revealed: -1,
+			Progress: func(p explore.Progress) {
+				if last = p; ended && p.Shrinking == 5 {
+					cancel()
+				}
+			}})
+		cancel()
+		if ended != errors.Is(err, context.Canceled) || !ended && err != nil || len(result.Findings) == 0 {
+			t.Fatalf("ended: %v; error is %v, findings are %q", ended, err, signatures(result))
+		}
+		executions, shrinking := 0, 0
+		for _, s := range result.Strategies {
+			executions, shrinking = executions+s.Executions, shrinking+s.Shrinking
+		}
+		if executions != result.Coverage.Executions || shrinking != last.Shrinking || last.Executions != executions || shrinking < 5 {
+			t.Errorf("of %+v, %d executions shrank; the last progress was %+v", result.Coverage, shrinking, last)
+		}
+		if s := result.Findings[0].Schedule; s.Origin.Minimal == ended || ended && s.Size() <= 2 {
+			t.Errorf("ended: %v; the first finding has %d elements, minimal: %v", ended, s.Size(), s.Origin.Minimal)
+		}
+	}
+}
+
 // TestBudget checks that the sweep ends with the budget of real time, which needs a clock, and says that it is not complete.
 func TestBudget(t *testing.T) {
 	c := sweepCanaries[0]

@@ -101,7 +101,7 @@ func (p *pct) Choose(enabled []sim.Choice) int {
 
 // changes counts a step, and lets its lane fall behind if this is a change point.
 func (p *pct) changes(c *sim.Choice) bool {
-	if p.contested != nil && !p.contested[anyOccurrence(c.Event)] {
+	if p.contested != nil && !p.contested[c.Event.Base()] {
 		return false
 	}
 	p.counted++

@@ -24,16 +24,25 @@ func (x *explorer) pinDown(ctx context.Context, finding *history.Finding) error 
 	if err != nil {
 		return err
 	}
+	x.strategy.Shrinking++
 	finding.Schedule, finding.Run = s, h
 	s.Origin = schedule.Origin{Strategy: finding.Strategy, Seed: finding.Seed, Size: s.Size()}
 	if x.options.Shrink < 0 || h == recorded {
 		return nil
 	}
-	small, err := small(ctx, x.world, s, h, shrink.Options{Executions: x.options.Shrink, Steps: x.options.ScriptSteps})
-	if err != nil {
+	run := func(plan sim.Plan) (*history.History, error) {
+		x.strategy.Shrinking++
+		x.progress()
+		return x.world.Run(plan)
+	}
+	smaller, err := small(ctx, run, s, h, shrink.Options{Executions: x.options.Shrink, Steps: x.options.ScriptSteps})
+	switch {
+	case err == nil:
+		finding.Schedule, finding.Run, finding.Signature = smaller.Schedule, smaller.Run, Signature(smaller.Run)
+	case errors.Is(err, ctx.Err()): // it stays as large as it is, but is not lost
+	default:
 		return err
 	}
-	finding.Schedule, finding.Run, finding.Signature = small.Schedule, small.Run, Signature(small.Run)
 	return nil
 }
 
@@ -55,21 +64,48 @@ func Pin(world *sim.World, recorded *history.History) (*schedule.Schedule, *hist
 	return s, recorded, nil
 }
 
+// sayLate has findings of sweeps say what came about, if they held a step in vain: it came late. That is left until all is
+// explored, as findings are told apart by the constraints that they were found with.
+func (x *explorer) sayLate(ctx context.Context) error {
+	if x.options.Shrink < 0 {
+		return nil
+	}
+	for i := range x.result.Findings {
+		f := &x.result.Findings[i]
+		inVain := func(c schedule.Constraint) bool { return shrink.HeldInVain(f.Run, c) }
+		if f.Schedule == nil || f.Strategy == Committed || !slices.ContainsFunc(f.Schedule.Constraints, inVain) {
+			continue
+		}
+		account := x.accounts[slices.IndexFunc(x.accounts, func(a *history.StrategyResult) bool { return a.Name == f.Strategy })]
+		run := func(plan sim.Plan) (*history.History, error) {
+			account.Shrinking++
+			return x.world.Run(plan)
+		}
+		late, err := small(ctx, run, f.Schedule, f.Run, shrink.Options{Executions: x.options.Shrink})
+		if err != nil {
+			return err
+		}
+		if Signature(late.Run) != f.Signature {
+			continue
+		}
+		if err := complete(x.world, late.Schedule, late.Run); err != nil {
+			return err
+		}
+		f.Schedule, f.Run = late.Schedule, late.Run
+	}
+	return nil
+}
+
 // small shrinks a schedule whose run fails.
-func small(ctx context.Context, world *sim.World, s *schedule.Schedule, failing *history.History, o shrink.Options,
+func small(ctx context.Context, run shrink.Runner, s *schedule.Schedule, failing *history.History, o shrink.Options,
 ) (*shrink.Result, error) {
-	run := func(plan sim.Plan) (*history.History, error) {
+	unlessEnded := func(plan sim.Plan) (*history.History, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		h, err := world.Run(plan)
-		if _, ok := errors.AsType[*sim.ProgramError](err); ok {
-			// Its start was held until it gave up: an order that leads nowhere.
-			return &history.History{Outcome: history.Inconclusive}, nil
-		}
-		return h, err
+		return run(plan)
 	}
-	return shrink.Shrink(s, failing, run, sameFailure(failing), o)
+	return shrink.Shrink(s, failing, unlessEnded, sameFailure(failing), o)
 }
 
 // Shrink makes a schedule small whose run fails, see [shrink.Shrink]. The result says what its run comes to, and has a trace.
@@ -82,7 +118,7 @@ func Shrink(ctx context.Context, world *sim.World, s *schedule.Schedule, o shrin
 	if !h.Failed() {
 		return nil, errors.New("explore: the schedule does not fail any more: there is nothing to shrink")
 	}
-	result, err := small(ctx, world, s, h, o)
+	result, err := small(ctx, world.Run, s, h, o)
 	if err != nil {
 		return nil, err
 	}
@@ -91,25 +127,8 @@ func Shrink(ctx context.Context, world *sim.World, s *schedule.Schedule, o shrin
 
 // withFullNames returns a schedule, as it may come from a file, with the names of events as histories have them.
 func withFullNames(world *sim.World, s *schedule.Schedule) *schedule.Schedule {
-	config, full := world.Config(), *s
-	full.Constraints, full.Faults = slices.Clone(s.Constraints), slices.Clone(s.Faults)
-	full.Latencies, full.Orders = slices.Clone(s.Latencies), slices.Clone(s.Orders)
-	for i := range full.Constraints {
-		if c := &full.Constraints[i]; c.Order == nil {
-			c.Event, c.Waits = config.Complete(c.Event), config.Complete(c.Waits)
-		}
-	}
-	for i := range full.Faults {
-		if f := &full.Faults[i]; f.Select == nil {
-			f.At = config.Complete(f.At)
-		}
-	}
-	for i := range full.Latencies {
-		full.Latencies[i].At = config.Complete(full.Latencies[i].At)
-	}
-	for i := range full.Orders {
-		full.Orders[i].At = config.Complete(full.Orders[i].At)
-	}
+	full, plan := *s, world.Config().CompletePlan(sim.PlanOf(s))
+	full.Constraints, full.Faults, full.Latencies, full.Orders = plan.Constraints, plan.Faults, plan.Latencies, plan.Orders
 	return &full
 }
 
@@ -126,7 +145,7 @@ func ShrinkSeed(ctx context.Context, world *sim.World, survey *Survey, seed int6
 		return nil, err
 	}
 	s.Origin = schedule.Origin{Strategy: name, Seed: seed, Size: s.Size()}
-	return small(ctx, world, s, h, o)
+	return small(ctx, world.Run, s, h, o)
 }
 
 // complete adds to a schedule what its run comes to, and its trace.
@@ -147,7 +166,7 @@ func complete(world *sim.World, s *schedule.Schedule, h *history.History) error 
 
 // expectation says what a run that failed came to.
 func expectation(h *history.History) schedule.Expectation {
-	e := schedule.Expectation{Outcome: schedule.Violated, Signature: Signature(h), Hash: h.Hash}
+	e := schedule.Expectation{Outcome: schedule.Violated, Signature: history.SignatureID(Signature(h)), Hash: h.Hash}
 	if names := brokenProperties(h); len(names) > 0 {
 		e.Property = names[0]
 	}

@@ -54,19 +54,11 @@ func unmatched(s *schedule.Schedule, h *history.History) []string {
 		}
 	}
 	for _, l := range s.Latencies {
-		if !slices.ContainsFunc(h.Records, func(r history.Record) bool { return asWritten(r.Event) == asWritten(l.At) }) {
+		if !slices.ContainsFunc(h.Records, func(r history.Record) bool { return r.Event.AsWritten() == l.At.AsWritten() }) {
 			texts = append(texts, latencyText(l))
 		}
 	}
 	return texts
-}
-
-// asWritten returns an event as files have it: without the first start of a process.
-func asWritten(e schedule.Event) schedule.Event {
-	if e.Incarnation == 1 {
-		e.Incarnation = 0
-	}
-	return e
 }
 
 func latencyText(l schedule.Latency) string { return fmt.Sprintf("%s takes %s", l.At, l.For) }
@@ -88,7 +80,7 @@ func outcome(s *schedule.Schedule, r *history.Replay) history.ReplayOutcome {
 
 // asExpected reports whether a run that failed did so as expected, so far as that is known.
 func asExpected(expect schedule.Expectation, h *history.History) bool {
-	if expect.Signature != "" && expect.Signature != Signature(h) {
+	if expect.Signature != "" && expect.Signature != history.SignatureID(Signature(h)) {
 		return false
 	}
 	return expect.Property == "" || slices.Contains(brokenProperties(h), expect.Property)
@@ -118,9 +110,6 @@ func (x *explorer) committed(ctx context.Context) error {
 		h, err := x.execute(ctx, sim.PlanOf(s), len(x.options.Schedules))
 		if err != nil {
 			return err
-		}
-		if h == nil {
-			continue
 		}
 		r := compared(s, h)
 		if len(r.Unmatched) > 0 {

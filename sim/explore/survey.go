@@ -37,7 +37,7 @@ func newSurvey(world *sim.World, standard *history.History, w *watcher) *Survey 
 	config := world.Config()
 	s := &Survey{contested: map[schedule.Event]bool{}, eligible: map[string]int{}, faults: &config.Faults}
 	for _, c := range reorders(standard, config.Limits.HoldBound()) {
-		s.contested[anyOccurrence(c.Event)], s.contested[anyOccurrence(c.Waits)] = true, true
+		s.contested[c.Event.Base()], s.contested[c.Waits.Base()] = true, true
 	}
 	s.choices, s.calls = s.count(w.chosen), s.count(w.calls)
 	for _, rule := range standard.Rules {
@@ -56,23 +56,18 @@ func (s *Survey) count(events []schedule.Event) tally {
 	return t
 }
 
-func anyOccurrence(e schedule.Event) schedule.Event {
-	e.Occurrence = 0
-	return e
-}
-
 // watcher takes the default order, and keeps what it chose, and the calls that came up.
 type watcher struct{ chosen, calls []schedule.Event }
 
 // Choose implements sim.Strategy.
 func (w *watcher) Choose(enabled []sim.Choice) int {
-	w.chosen = append(w.chosen, anyOccurrence(enabled[0].Event))
+	w.chosen = append(w.chosen, enabled[0].Event.Base())
 	return 0
 }
 
 // Delay implements sim.Strategy.
 func (w *watcher) Delay(event schedule.Event) time.Duration {
-	w.calls = append(w.calls, anyOccurrence(event))
+	w.calls = append(w.calls, event.Base())
 	return 0
 }
 

@@ -59,7 +59,7 @@ func (x *explorer) swarm(ctx context.Context) error {
 		}
 		x.strategy = accounts[name]
 		h, err := x.execute(ctx, sim.Plan{Seed: seed, Strategy: strategy}, planned)
-		if err == nil && first && h != nil {
+		if err == nil && first {
 			err = x.recheck(seed, h)
 		}
 		if err != nil {

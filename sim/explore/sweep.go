@@ -36,9 +36,6 @@ func (x *explorer) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if h == nil {
-			continue
-		}
 		// Until the step comes up that is held, the run is the default run.
 		same := c.first
 		if !h.Constraints[0].Held {
@@ -115,8 +112,7 @@ func reorders(h *history.History, bound time.Duration) []candidate {
 			if first.Thread == second.Thread || !history.Conflict(first, second) {
 				continue
 			}
-			name := second.Event
-			name.Occurrence = 0
+			name := second.Event.Base()
 			next := first.OfProcess() && first.Event.Verb.IsRequest() && second.Committed != 0 && !tried[name]
 			tried[name] = true
 			follows := before.has(i, j)

@@ -5,21 +5,28 @@ import "github.com/stalemate-dev/stalemate/sim/schedule"
 // OfProcess reports whether the step is one of an operator under test, and not of a racer.
 func (r *Record) OfProcess() bool { return r.Event.Incarnation > 0 }
 
+// IsRelist reports whether the step is a new list, which an informer takes as its watch could not go on, and no initial one.
+func (r *Record) IsRelist() bool { return r.Event.Verb == schedule.Sync && r.Fault == schedule.Relist }
+
+// delivers reports whether the step moves a cache that actors may be reading already.
+func (r *Record) delivers() bool { return r.Event.Verb == schedule.Deliver || r.IsRelist() }
+
 // Conflict reports whether the order of two steps of different threads can matter: one of two requests for the same
-// object committed, an actor reads its cache next to a delivery of what it reads, or an object is committed before an
-// informer takes its initial list. The passes of a racer over several keys touch objects of their own, or are serialised.
+// object committed, an actor reads its cache next to a delivery or a new list of what it reads, or an object is committed
+// before an informer takes a list. The passes of a racer over several keys touch objects of their own, or are serialised.
 //
-// An initial list itself is not held: a program that starts late is no other order, and gives up if it starts too late.
+// An initial list itself is not held, as a new one may be: a program that starts late is no other order, and gives up if it
+// starts too late.
 func Conflict(a, b *Record) bool {
 	switch {
 	case a.Event.Verb.IsRequest() && b.Event.Verb.IsRequest():
 		return (a.Committed != 0 || b.Committed != 0) && (a.Event.Actor != b.Event.Actor || a.OfProcess()) && Touch(a, b)
-	case a.Event.Verb == schedule.Deliver:
-		return reads(b, a)
-	case b.Event.Verb == schedule.Deliver:
-		return reads(a, b)
+	case a.delivers() && reads(b, a), b.delivers() && reads(a, b):
+		return true
 	case b.Event.Verb == schedule.Sync:
 		return b.OfProcess() && a.Committed != 0 && Touch(a, b)
+	case a.IsRelist():
+		return a.OfProcess() && b.Committed != 0 && Touch(a, b)
 	default:
 		return false
 	}

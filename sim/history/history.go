@@ -172,8 +172,7 @@ func (h *History) Busiest() (event schedule.Event, commits int) {
 		if r.Committed == 0 {
 			continue
 		}
-		name := r.Event
-		name.Occurrence = 0
+		name := r.Event.Base()
 		counts[name]++
 		if counts[name] > commits {
 			event, commits = name, counts[name]

@@ -1,8 +1,10 @@
 package history
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/stalemate-dev/stalemate/sim/canon"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
@@ -25,6 +27,13 @@ type Finding struct {
 	Run  *History
 	// Schedule brings Run about: shrunk, if the exploration shrinks. Nil if the default order does.
 	Schedule *schedule.Schedule
+}
+
+// SignatureID returns the short form of a signature, as schedules have it: 16 hexadecimal digits.
+func SignatureID(signature string) string {
+	var h canon.Hasher
+	h.String(signature)
+	return fmt.Sprintf("%016x", h.Sum())
 }
 
 // Replay is what a run under a schedule came to, compared with what was expected.
@@ -53,22 +62,31 @@ const (
 	NotReproduced         ReplayOutcome = "not reproduced"         // nothing is broken, or not what was expected
 )
 
-// Stale reports whether the replay says nothing: it was not reproduced, and part of the schedule found no event.
+// Stale reports whether the replay says nothing: it was not reproduced, and part of the schedule found no event, or the run
+// went another way than the trace that it was to follow.
 func (r *Replay) Stale() bool {
-	return r.Outcome == NotReproduced && r.Matched < r.Elements && r.Schedule.WhenUnmatched != schedule.Ignore
+	astray := r.Matched < r.Elements || r.Diverged != ""
+	return r.Outcome == NotReproduced && astray && r.Schedule.WhenUnmatched != schedule.Ignore
+}
+
+// Header is what is known of a scenario before anything has run.
+type Header struct {
+	Scenario string // metadata.name, and in parentheses the values of its matrix
+	Path     string // the scenario's file
+	// Reconcilers name the reconcilers that run, as "actor=reconciler".
+	Reconcilers []string
+	// Racers name the competitors, as "actor=type".
+	Racers []string
+	// Reactors counts the reactors of the test's own at the API server's door, which act beside the faults of rules.
+	Reactors int
+	// Variables are the scenario's, so that a report can show the objects a broken rule is about.
+	Variables []property.Variable
 }
 
 // Result is what an exploration of one scenario came to.
 type Result struct {
-	Scenario string // metadata.name
-	Path     string // the scenario's file
-	// Reconcilers name the reconcilers that ran, as "actor=reconciler".
-	Reconcilers []string
-	// Racers name the competitors, as "actor=type".
-	Racers []string
-	// Variables are the scenario's, so that a report can show the objects a broken rule is about.
-	Variables []property.Variable
-	Seed      int64
+	Header
+	Seed int64
 	// Command is the command line that runs the exploration again.
 	Command string
 
@@ -101,6 +119,8 @@ type StrategyResult struct {
 	// that of faults, how many faults, and how many did not strike.
 	Candidates, Unmatched int
 	Inconclusive          int
+	// Shrinking counts the executions that shrank its findings. They are none of Executions, nor of what Coverage is over.
+	Shrinking int
 }
 
 // Coverage says what a verdict rests on.

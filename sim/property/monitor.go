@@ -205,6 +205,9 @@ func (m *Monitor) Terminal(now time.Duration) {
 	}
 }
 
+// rounded returns a time as people are told it: what is below a millisecond only keeps steps apart.
+func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
 // close decides an Eventually.
 func (m *Monitor) close(now time.Duration, i int) {
 	p, within := &m.rules[i], m.set.rules[i].Within
@@ -215,12 +218,12 @@ func (m *Monitor) close(now time.Duration, i int) {
 		p.status, p.at = Broken, now
 		p.note = "it never held"
 		if p.held {
-			p.note = fmt.Sprintf("it held from %s until %s, but not in the end", p.since, p.until)
+			p.note = fmt.Sprintf("it held from %s until %s, but not in the end", rounded(p.since), rounded(p.until))
 		}
 	case p.since > m.settled+within:
 		p.status, p.at = Broken, p.since
 		p.note = fmt.Sprintf("it holds for good only from %s on, %s after everything had settled at %s; it has %s",
-			p.since, p.since-m.settled, m.settled, within)
+			rounded(p.since), rounded(p.since-m.settled), rounded(m.settled), within)
 	default:
 		p.status, p.at = Held, p.since
 	}

@@ -118,6 +118,20 @@ func (e Event) String() string {
 	return e.text(escape(e.Actor, " /([", 0), escape(string(e.Verb), " ", 0), e.objectText())
 }
 
+// Base returns the event without its occurrence: what it has in common with those that are counted together.
+func (e Event) Base() Event {
+	e.Occurrence = 0
+	return e
+}
+
+// AsWritten returns the event as [ParseEvent] reads it from its text, which leaves out the first start of a process.
+func (e Event) AsWritten() Event {
+	if e.Incarnation == 1 {
+		e.Incarnation = 0
+	}
+	return e
+}
+
 // Compare orders events by their fields.
 func Compare(a, b Event) int {
 	return cmp.Or(

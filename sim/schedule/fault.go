@@ -140,6 +140,9 @@ func CompareFaults(a, b Fault) int {
 
 // Strikes reports whether a fault of this type can strike at such an event: on a request, on a write, or on a delivery.
 func (t FaultType) Strikes(e Event) bool {
+	if e.Return { // the way back of a response is no request
+		return false
+	}
 	switch t {
 	case CacheLag, WatchDrop, Relist:
 		return e.Verb == Deliver

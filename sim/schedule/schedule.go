@@ -51,7 +51,8 @@ type Expectation struct {
 	Outcome Outcome
 	// Property is one that is broken; empty if no matter which.
 	Property string
-	// Signature is that of the finding, and Hash that of the run's history; empty and zero if not known.
+	// Signature is the short form of the finding's, see history.SignatureID, and Hash that of the run's history; empty and
+	// zero if not known.
 	Signature string
 	Hash      uint64
 }

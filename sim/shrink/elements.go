@@ -39,8 +39,59 @@ func (e elements) key() string {
 	return b.String()
 }
 
-// kept returns the steps of the script that are not left out.
-func (e elements) kept(steps int) []int { return without(steps, e.skip) }
+// kind is one kind of elements.
+type kind struct {
+	n int // how many there are
+	// only returns all elements of other kinds, and of this one those with these indices.
+	only func(indices []int) elements
+}
+
+// kinds returns the kinds of elements, those first that are usually the least needed or decide the most about the others; steps
+// is the number of steps of the script.
+func (e elements) kinds(steps int) []kind {
+	kept := without(steps, e.skip)
+	return []kind{
+		{len(e.faults), func(indices []int) elements { return e.withFaults(pick(e.faults, indices)) }},
+		{len(kept), func(indices []int) elements { return e.withSkip(without(steps, pick(kept, indices))) }},
+		{len(e.latencies), func(indices []int) elements { return e.withLatencies(pick(e.latencies, indices)) }},
+		{len(e.orders), func(indices []int) elements { return e.withOrders(pick(e.orders, indices)) }},
+		{len(e.constraints), func(indices []int) elements { return e.withConstraints(pick(e.constraints, indices)) }},
+	}
+}
+
+func (e elements) withConstraints(list []schedule.Constraint) elements {
+	e.constraints = list
+	return e
+}
+
+func (e elements) withFaults(list []schedule.Fault) elements {
+	e.faults = list
+	return e
+}
+
+func (e elements) withLatencies(list []schedule.Latency) elements {
+	e.latencies = list
+	return e
+}
+
+func (e elements) withOrders(list []schedule.Permutation) elements {
+	e.orders = list
+	return e
+}
+
+func (e elements) withSkip(list []int) elements {
+	e.skip = list
+	return e
+}
+
+// pick returns the items of a list with these indices.
+func pick[T any](list []T, indices []int) []T {
+	picked := make([]T, len(indices))
+	for i, index := range indices {
+		picked[i] = list[index]
+	}
+	return picked
+}
 
 // without returns the numbers from 0 to n-1 that are not in a list.
 func without(n int, list []int) []int {
@@ -51,6 +102,13 @@ func without(n int, list []int) []int {
 		}
 	}
 	return others
+}
+
+// replaced returns a copy of a list with another i-th element.
+func replaced[T any](list []T, i int, element T) []T {
+	copied := slices.Clone(list)
+	copied[i] = element
+	return copied
 }
 
 // deleted returns a copy of a list without its i-th element.

@@ -39,9 +39,9 @@ type Result struct {
 type Runner func(sim.Plan) (*history.History, error)
 
 // Shrink makes a schedule small whose run fails, as long as its runs fail in the same way. In this order: faults and steps of
-// the script, latencies, orders of lists, and constraints are taken out; constraints move to steps that conflict, and spans to their
-// defaults; and at last every element that is left is taken out once more, which proves that none can be. No plan is executed
-// twice. The error is the runner's.
+// the script, latencies, orders of lists, and constraints are taken out; constraints move to steps that conflict, or become
+// latencies if they were held in vain, and spans move to their defaults; and at last every element that is left is taken out
+// once more, which proves that none can be. No plan is executed twice. The error is the runner's.
 func Shrink(s *schedule.Schedule, failing *history.History, run Runner, same func(*history.History) bool, o Options,
 ) (*Result, error) {
 	x := &shrinker{
@@ -56,6 +56,7 @@ func Shrink(s *schedule.Schedule, failing *history.History, run Runner, same fun
 	for i := range x.current.constraints {
 		x.moveToConflict(i)
 	}
+	x.lateForVain()
 	x.simplifySpans()
 	minimal := x.proveMinimal(o.Steps)
 	if x.err != nil {
@@ -125,31 +126,10 @@ func (x *shrinker) execute(e elements) *history.History {
 
 // takeOut takes out what can be, kind by kind.
 func (x *shrinker) takeOut(steps int) {
-	reduce(x.current.faults, func(faults []schedule.Fault) bool {
-		e := x.current
-		e.faults = faults
-		return x.try(e)
-	})
-	reduce(x.current.kept(steps), func(kept []int) bool {
-		e := x.current
-		e.skip = without(steps, kept)
-		return x.try(e)
-	})
-	reduce(x.current.latencies, func(latencies []schedule.Latency) bool {
-		e := x.current
-		e.latencies = latencies
-		return x.try(e)
-	})
-	reduce(x.current.orders, func(orders []schedule.Permutation) bool {
-		e := x.current
-		e.orders = orders
-		return x.try(e)
-	})
-	reduce(x.current.constraints, func(constraints []schedule.Constraint) bool {
-		e := x.current
-		e.constraints = constraints
-		return x.try(e)
-	})
+	for i := range x.current.kinds(steps) {
+		k := x.current.kinds(steps)[i]
+		reduce(without(k.n, nil), func(kept []int) bool { return x.try(k.only(kept)) })
+	}
 }
 
 // reduce finds a small part of the items that still fails; the whole does. It is delta debugging by prefixes: the shortest
@@ -185,11 +165,8 @@ func (x *shrinker) joinTwo() bool {
 			if i == j || held < 0 || waits < held || records[held].Thread != records[waits].Thread {
 				continue
 			}
-			e := x.current
-			e.constraints = slices.Clone(e.constraints)
-			e.constraints[j].Waits = first.Waits
-			e.constraints = deleted(e.constraints, i)
-			if x.try(e) {
+			second.Waits = first.Waits
+			if x.try(x.current.withConstraints(deleted(replaced(x.current.constraints, j, second), i))) {
 				return true
 			}
 		}
@@ -212,10 +189,7 @@ func (x *shrinker) moveToConflict(i int) {
 		return
 	}
 	for _, other := range conflicts(x.failing, held, waits) {
-		e := x.current
-		e.constraints = slices.Clone(e.constraints)
-		e.constraints[i] = other
-		if x.try(e) {
+		if x.try(x.current.withConstraints(replaced(x.current.constraints, i, other))) {
 			return
 		}
 	}
@@ -269,6 +243,29 @@ func next(h *history.History, i int, fits func(*history.Record) bool) int {
 	return -1
 }
 
+// lateForVain writes a constraint whose step was held in vain as what that came to: a step that comes late. The step it waited
+// for had no part in the run, and a schedule that names it would never be matched.
+func (x *shrinker) lateForVain() {
+	for i := 0; i < len(x.current.constraints); {
+		c := x.current.constraints[i]
+		if held := find(x.failing, c.Event); c.Order == nil && held >= 0 && HeldInVain(x.failing, c) {
+			late := x.current.withConstraints(deleted(x.current.constraints, i))
+			by := schedule.Latency{At: c.Event, For: x.failing.Records[held].Held}
+			if x.try(late.withLatencies(append(slices.Clone(late.latencies), by))) {
+				continue
+			}
+		}
+		i++
+	}
+}
+
+// HeldInVain reports whether a constraint of a run held its step for as long as it might, and what it waited for did not come.
+func HeldInVain(h *history.History, c schedule.Constraint) bool {
+	return slices.ContainsFunc(h.Constraints, func(r history.ConstraintResult) bool {
+		return r.Constraint == c && r.Held && !r.Matched
+	})
+}
+
 // roundSpans are the spans of latencies that are tried in place of those that a walk drew.
 var roundSpans = []time.Duration{time.Second, 10 * time.Second, time.Minute}
 
@@ -278,17 +275,14 @@ func (x *shrinker) simplifySpans() {
 		if f.For == 0 {
 			continue
 		}
-		e := x.current
-		e.faults = slices.Clone(e.faults)
-		e.faults[i].For = 0
-		x.try(e)
+		f.For = 0
+		x.try(x.current.withFaults(replaced(x.current.faults, i, f)))
 	}
 	for i, l := range x.current.latencies {
 		for _, span := range roundSpans {
-			e := x.current
-			e.latencies = slices.Clone(e.latencies)
-			e.latencies[i].For = span
-			if l.For == span || x.try(e) {
+			rounded := l
+			rounded.For = span
+			if rounded == l || x.try(x.current.withLatencies(replaced(x.current.latencies, i, rounded))) {
 				break
 			}
 		}
@@ -305,39 +299,11 @@ func (x *shrinker) proveMinimal(steps int) bool {
 // takeOutOne takes out the first element that can be.
 func (x *shrinker) takeOutOne(steps int) bool {
 	x.spent = false
-	for i := range x.current.faults {
-		e := x.current
-		e.faults = deleted(e.faults, i)
-		if x.try(e) {
-			return true
-		}
-	}
-	for i, kept := 0, x.current.kept(steps); i < len(kept); i++ {
-		e := x.current
-		e.skip = without(steps, deleted(kept, i))
-		if x.try(e) {
-			return true
-		}
-	}
-	for i := range x.current.latencies {
-		e := x.current
-		e.latencies = deleted(e.latencies, i)
-		if x.try(e) {
-			return true
-		}
-	}
-	for i := range x.current.orders {
-		e := x.current
-		e.orders = deleted(e.orders, i)
-		if x.try(e) {
-			return true
-		}
-	}
-	for i := range x.current.constraints {
-		e := x.current
-		e.constraints = deleted(e.constraints, i)
-		if x.try(e) {
-			return true
+	for _, k := range x.current.kinds(steps) {
+		for i := range k.n {
+			if x.try(k.only(without(k.n, []int{i}))) {
+				return true
+			}
 		}
 	}
 	return false

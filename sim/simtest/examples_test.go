@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stalemate-dev/stalemate/reports"
 )
 
 // The packages of tests that fail. They are in folders that `go test ./...` leaves out, and their lines name them.
@@ -90,7 +92,7 @@ func (b *testBinary) paste(t *testing.T, line string) (output string, passed boo
 		t.Fatalf("the line does not run %s: %s", b.folder, line)
 	}
 	rest = strings.Replace(rest, "-run ", "-test.run ", 1)
-	return finish(t, b.command("sh", "-c", quote(b.file)+" "+rest))
+	return finish(t, b.command("sh", "-c", reports.ShellQuote(b.file)+" "+rest))
 }
 
 // command makes a command that runs in the folder of the package, without the variables that would steer it.

@@ -17,38 +17,32 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/history"
 )
 
-// shortCut is what -short divides the number of random runs by.
-const shortCut = 5
+const (
+	// shortCut is what -short divides the number of random runs by.
+	shortCut = 5
+	// reportWidth leaves room for the indentation of what a subtest says.
+	reportWidth = 104
+)
 
 // Exploration is what an exploration came to.
 type Exploration struct {
 	// Result is all of it. Its Command is the line that shows the first finding again: by its schedule, if that was
 	// written to a file, and else by exploring again.
 	*history.Result
-	lines map[string]string // that replay findings, by their signatures
+	// replay returns the line that replays a finding; nil if findings were written to no files.
+	replay func(*history.Finding) string
 }
 
 // Verdict says how the exploration came out.
 func (e *Exploration) Verdict() reports.Verdict { return reports.Judge(e.Result) }
 
-// Report returns the report. Unless the exploration passed, it ends with the line that finds the same again.
+// Report returns the report, which ends with the line that finds the same again.
 func (e *Exploration) Report() string {
-	shown := *e.Result
-	if e.Verdict() != reports.Passed {
-		shown.Hash = 0 // it would come after the line
-	}
 	var text strings.Builder
-	if err := reports.Text(&text, &shown, e.reportOptions()); err != nil {
+	if err := reports.Text(&text, e.Result, reports.Options{Width: reportWidth, Replay: e.replay}); err != nil {
 		return err.Error() + "\n" + e.Command
 	}
 	return strings.TrimSpace(text.String())
-}
-
-func (e *Exploration) reportOptions() reports.Options {
-	if len(e.lines) == 0 {
-		return reports.Options{}
-	}
-	return reports.Options{Replay: func(f *history.Finding) string { return e.lines[f.Signature] }}
 }
 
 // String says in a line how the exploration came out.
@@ -68,15 +62,19 @@ func Explore(t TB, subject Subject, opts ...Option) *Exploration {
 		t.Fatalf("%v", err)
 	}
 	c.owner = t
-	result, err := c.explore(contextOf(t), t)
+	e, err := c.explore(contextOf(t), t)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return result
+	if c.given.verbose {
+		t.Logf("%s, history hash %016x", e, e.Hash)
+	}
+	return e
 }
 
 // explore explores the scenario. Its errors say what to do.
 func (c *testCase) explore(ctx context.Context, t TB) (*Exploration, error) {
+	t.Helper()
 	if err := c.fitsDeadline(t); err != nil {
 		return nil, err
 	}
@@ -84,37 +82,24 @@ func (c *testCase) explore(ctx context.Context, t TB) (*Exploration, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	c.head(result)
-	result.Command = line(t, c.arguments(result)...)
-	e := &Exploration{Result: result, lines: map[string]string{}}
-	if c.given.verbose {
-		t.Logf("%s, history hash %016x", e, e.Hash)
-	}
+	result.Header, result.Command = c.header, line(t, c.arguments(result)...)
+	e := &Exploration{Result: result}
 	return e, c.write(t, e)
 }
 
 // write writes what the exploration came to, if the test was asked to.
 func (c *testCase) write(t TB, e *Exploration) error {
+	t.Helper()
 	folder, err := c.artifacts(t)
 	if err != nil {
 		return err
 	}
-	for i := len(e.Findings) - 1; i >= 0; i-- { // the line of the first one is to stay
-		f := &e.Findings[i]
-		var text strings.Builder
-		if err := reports.Finding(&text, e.Result, i, reports.Options{}); err != nil {
-			return err
-		}
-		file, err := folder.schedule(c, f, text.String())
-		if err != nil {
-			return err
-		}
-		if argument := replayArgument(file); argument != "" {
-			e.lines[f.Signature] = line(c.owner, argument)
-		}
+	files := folder.findings(c, func(file string) string { return replayLine(c.owner, file) })
+	if err := files.Finish(e.Result); err != nil {
+		return err
 	}
-	if len(e.Findings) > 0 {
-		e.Command = cmp.Or(e.lines[e.Findings[0].Signature], e.Command)
+	if e.replay = files.ReplayLine(e.Result); e.replay != nil && len(e.Findings) > 0 {
+		e.Command = cmp.Or(e.replay(&e.Findings[0]), e.Command)
 	}
 	return folder.report(t, e.Report())
 }
@@ -123,6 +108,9 @@ func (c *testCase) write(t TB, e *Exploration) error {
 // variables give.
 func (c *testCase) budget() explore.Options {
 	o := explore.Options{Seed: c.options.seed, Runs: c.options.runs, Clock: time.Now}
+	if c.scenario != nil {
+		o.ScriptSteps = c.scenario.Steps()
+	}
 	if o.Runs == notGiven {
 		o.Runs = explore.DefaultRuns
 	}

@@ -2,18 +2,40 @@ package simtest
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/stalemate-dev/stalemate/scenarios"
 )
 
 // schedulesFolder is where schedules are committed: beside a test, or beside a scenario.
 var schedulesFolder = filepath.Join("testdata", "schedules")
 
-// scheduleFolders returns the folders where schedules of a scenario may be.
-func (o *options) scheduleFolders(scenario string) []string {
-	return []string{schedulesFolder, filepath.Join(filepath.Dir(scenario), schedulesFolder)}
+// scheduleFiles returns the schedule files that are committed beside the test, and beside its scenario, where
+// `stalemate pin` puts them, sorted. A file of which it cannot be told what it holds is among them, for a broken
+// schedule must not go unnoticed.
+func (c *testCase) scheduleFiles() ([]string, error) {
+	if c.scenario == nil {
+		return nil, nil
+	}
+	var files []string
+	for _, folder := range []string{schedulesFolder, filepath.Join(filepath.Dir(c.scenario.Path), schedulesFolder)} {
+		inside, err := filesIn(folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range inside {
+			if kind, err := scenarios.KindOf(file); (err != nil || kind == scenarios.KindSchedule) &&
+				!slices.ContainsFunc(files, func(known string) bool { return sameFile(known, file) }) {
+				files = append(files, file)
+			}
+		}
+	}
+	return files, nil
 }
 
 // filesIn returns the YAML files in a folder, sorted; none if there is no such folder.
@@ -45,4 +67,31 @@ func fromRoot(name string) string {
 		}
 	}
 	return inRoot
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// loadSchedule loads a schedule file, if it is one of the case's scenario and entry; nil if it is another's. That its
+// reconcilers are ones which the test knows is not checked: the test may replace them.
+func (c *testCase) loadSchedule(file string) (*scenarios.Schedule, error) {
+	if kind, err := scenarios.KindOf(file); err != nil {
+		return nil, err
+	} else if kind != scenarios.KindSchedule {
+		return nil, fmt.Errorf("%s: a scenario, not a schedule", file)
+	}
+	s, err := scenarios.LoadSchedule(file, scenarios.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if c.scenario == nil || !sameFile(s.Scenario.Path, c.scenario.Path) || !maps.Equal(s.Scenario.Values, c.scenario.Values) {
+		return nil, nil
+	}
+	return s, nil
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stalemate-dev/stalemate/reports"
 )
 
 // TB is what a test is to this package. *testing.T, *testing.B, *testing.F, *rapid.T and Ginkgo's GinkgoT() are one.
@@ -49,7 +51,7 @@ func line(t TB, arguments ...string) string {
 		words = append(words, "-short")
 	}
 	for _, argument := range arguments {
-		words = append(words, quote(argument))
+		words = append(words, reports.ShellQuote(argument))
 	}
 	return strings.Join(words, " ")
 }
@@ -57,9 +59,9 @@ func line(t TB, arguments ...string) string {
 // selection returns the arguments that select a test. Under Ginkgo its name is the text of a spec.
 func selection(t TB) []string {
 	if focus := flag.Lookup("ginkgo.focus"); focus != nil && !goTest(t) {
-		words := []string{quote("-ginkgo.focus=" + regexp.QuoteMeta(t.Name()) + "$")}
+		words := []string{reports.ShellQuote("-ginkgo.focus=" + regexp.QuoteMeta(t.Name()) + "$")}
 		if run := flag.Lookup("test.run"); run != nil && run.Value.String() != "" {
-			words = append([]string{"-run", quote(run.Value.String())}, words...)
+			words = append([]string{"-run", reports.ShellQuote(run.Value.String())}, words...)
 		}
 		return words
 	}
@@ -67,21 +69,11 @@ func selection(t TB) []string {
 	for i, element := range elements {
 		elements[i] = "^" + regexp.QuoteMeta(element) + "$"
 	}
-	return []string{"-run", quote(strings.Join(elements, "/"))}
+	return []string{"-run", reports.ShellQuote(strings.Join(elements, "/"))}
 }
 
 // goTest reports whether a test has the name of one of package testing.
 func goTest(t TB) bool {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	return regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)\w*$`).MatchString(name)
-}
-
-// quote quotes a word where a shell would not take it as it is.
-func quote(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("-_./=:,@%+", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -15,6 +15,9 @@ import (
 // test, and beside the scenario. Each tests what it expects: Holds, as `stalemate pin` has it, is a regression test;
 // Violated is the record of a known bug, and fails once the bug is gone, or breaks something else. A schedule that is
 // stale fails, unless it says whenUnmatched: Ignore. A known bug is no excuse for what the exploration finds.
+//
+// The reconcilers of [Replace] come before those of a schedule, and these before those of the scenario. The record of a
+// bug is skipped where the test replaces the reconcilers that it was recorded with.
 func Run(t *testing.T, subject Subject, opts ...Option) {
 	t.Helper()
 	cases, err := load(subject, opts)

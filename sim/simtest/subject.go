@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -34,6 +35,7 @@ type options struct {
 	overrides map[string]string
 	seed      int64
 	runs      int // notGiven, or the number
+	reactors  []func() sim.Reactor
 	err       error
 }
 
@@ -95,6 +97,28 @@ func (o *options) add(name string, reconciler scenarios.Reconciler) {
 // `--reconciler operator=clickhouse/patch-a` is to the command.
 func Replace(controller, reconciler string) Option {
 	return func(o *options) { o.overrides[controller] = reconciler }
+}
+
+// Reactors puts reactors of the test's own at the API server's door, in front of the faults of the scenario: they see every
+// request of every run, from the begin of the script on. Each run makes its own, as they may hold state. They are part of the
+// test, not of the scenario: a schedule of what is found with them does not name them, and is replayed by this test only.
+func Reactors(makers ...func() sim.Reactor) Option {
+	return func(o *options) {
+		if slices.ContainsFunc(makers, func(make func() sim.Reactor) bool { return make == nil }) {
+			o.err = errors.New("simtest.Reactors: a maker is nil: give functions that each return a new sim.Reactor")
+		}
+		o.reactors = append(o.reactors, makers...)
+	}
+}
+
+// configured returns a scenario's configuration with the reactors of the test, which come after its own.
+func (o *options) configured(config *sim.Config) *sim.Config {
+	if len(o.reactors) == 0 {
+		return config
+	}
+	with := *config
+	with.Reactors = slices.Concat(config.Reactors, o.reactors)
+	return &with
 }
 
 // Seed is the seed of the first random run; the others count on from it. It is 1 if not given, as for the command.

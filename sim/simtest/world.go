@@ -150,18 +150,17 @@ func (w *World) Try(t TB, c Course) (*Failure, error) {
 
 func findingReport(result *history.Result) (string, error) {
 	var text strings.Builder
-	err := reports.Finding(&text, result, 0, reports.Options{})
+	err := reports.Finding(&text, result, 0, reports.Options{Width: reportWidth})
 	return strings.TrimSpace(text.String()), err
 }
 
 // result returns what a report of one run needs.
 func (w *World) result(c Course, h *history.History) *history.Result {
-	result := &history.Result{Default: w.byDefault}
-	w.scenario.head(result)
+	result := &history.Result{Header: w.scenario.header, Default: w.byDefault}
 	result.Coverage.Executions = 1
 	s := c.Schedule
 	result.Findings = []history.Finding{{
-		Signature: explore.Signature(h), Strategy: "order drawn by the test", Execution: 1, Run: h, Schedule: &s,
+		Signature: explore.Signature(h), Strategy: reports.HandDrawn, Execution: 1, Run: h, Schedule: &s,
 	}}
 	return result
 }
@@ -186,15 +185,16 @@ func (w *World) readReplay(text string) error {
 		w.replayed = &course
 		return nil
 	}
-	s, own, err := w.scenario.loadSchedule(fromRoot(text))
+	s, err := w.scenario.loadSchedule(fromRoot(text))
 	if err != nil {
 		return err
 	}
 	if s == nil {
 		return fmt.Errorf("%s is a schedule of another scenario", text)
 	}
-	w.scenario, w.replayed = own, &Course{Schedule: *s.Spec}
-	return nil
+	w.replayed = &Course{Schedule: *s.Spec}
+	w.scenario, err = w.scenario.withSchedule(s)
+	return err
 }
 
 // line returns the line that runs a course again: by the schedule in a file, if the test was asked to write one, and
@@ -215,17 +215,17 @@ func (w *World) line(t TB, c Course, result *history.Result) (string, error) {
 	if finding.Schedule, err = w.pin(c, finding.Run); err != nil {
 		return "", err
 	}
-	told := *result
-	told.Command = inline
-	text, err := findingReport(&told)
-	if err != nil {
-		return "", err
+	files := folder.findings(w.scenario, func(file string) string {
+		if finding.Schedule.Trace != nil {
+			return "" // a course has no trace
+		}
+		return replayLine(t, file)
+	})
+	if files == nil {
+		return inline, nil
 	}
-	file, err := folder.schedule(w.scenario, finding, text)
-	if argument := replayArgument(file); err == nil && argument != "" && finding.Schedule.Trace == nil {
-		return line(t, argument), nil
-	}
-	return inline, err
+	result.Command = inline
+	return cmp.Or(files.ReplayLine(result)(finding), inline), files.Finish(result)
 }
 
 // pin returns the schedule of a course. Choices have no words in one: they are written as what they came to, or where that

@@ -5,17 +5,18 @@ const inBubble = "it runs inside the bubble, where this is virtual time"
 
 // wallClockExceptions are uses of the clock and of randomness near the engine, as "file package.name", with the reasons.
 var wallClockExceptions = map[string]string{
-	"sim/bubble.go time.NewTicker":      "the watchdog measures real time, outside the bubble",
-	"sim/bubble.go time.Until":          inBubble + ": it goes to the epoch",
-	"sim/bubble.go time.Sleep":          inBubble + ": it goes to the epoch",
-	"sim/apiserver/managed.go time.Now": "the upstream library stamps managedFields with it; the stamps are put into virtual time",
+	"sim/bubble.go time.NewTicker": "the watchdog measures real time, outside the bubble",
+	"sim/bubble.go time.Until":     inBubble + ": it goes to the epoch",
+	"sim/bubble.go time.Sleep":     inBubble + ": it goes to the epoch",
+	"sim/engine.go time.NewTimer":  inBubble,
+	"sim/engine.go time.Since":     inBubble,
+	"sim/engine.go time.Sleep":     inBubble,
+	"sim/world.go time.Until":      inBubble,
+	"sim/world.go time.Now":        inBubble,
+	"sim/world.go time.Sleep":      inBubble,
+	"sim/rand.go math/rand.Seed":   "it puts the generator that client-go draws from into a fixed state",
 
-	"sim/engine.go time.NewTimer": inBubble,
-	"sim/engine.go time.Since":    inBubble,
-	"sim/engine.go time.Sleep":    inBubble,
-	"sim/world.go time.Until":     inBubble,
-	"sim/world.go time.Now":       inBubble,
-	"sim/world.go time.Sleep":     inBubble,
+	"sim/apiserver/managed.go time.Now": "the upstream library stamps managedFields with it; the stamps are put into virtual time",
 }
 
 // concurrencyExceptions are the goroutines and select statements near the engine, as "file function statement", with the

@@ -531,7 +531,7 @@ func validateResources(resources *corev1.ResourceRequirements, root *field.Path)
 	return errs
 }
 
-func sortedNames(amounts corev1.ResourceList) []corev1.ResourceName {
+func sortedNames[V any](amounts map[corev1.ResourceName]V) []corev1.ResourceName {
 	names := make([]corev1.ResourceName, 0, len(amounts))
 	for name := range amounts {
 		names = append(names, name)

@@ -54,6 +54,7 @@ func HoldAlways(property string) types.GomegaMatcher {
 //	Expect(func() *simtest.Exploration { return simtest.Explore(GinkgoT(), scenario) }).To(BeReproducible())
 func BeReproducible() types.GomegaMatcher {
 	return gcustom.MakeMatcher(func(explore func() *simtest.Exploration) (bool, error) {
-		return explore().Hash == explore().Hash, nil
+		first, second := explore(), explore()
+		return first.Hash == second.Hash, nil
 	}).WithTemplate("Expected two explorations {{.To}} come to the same history hash")
 }

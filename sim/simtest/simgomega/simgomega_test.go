@@ -16,7 +16,7 @@ import (
 func explored(broken int, hash uint64) *simtest.Exploration {
 	verdict := property.Verdict{Property: &property.Definition{Name: "p", Rule: "false"}, Status: property.Broken}
 	run := &history.History{Outcome: history.Terminal, Verdicts: []property.Verdict{verdict}}
-	result := &history.Result{Scenario: "s", Command: "go test . -sim.seed=1", Hash: hash}
+	result := &history.Result{Header: history.Header{Scenario: "s"}, Command: "go test . -sim.seed=1", Hash: hash}
 	result.Coverage.Executions = 10
 	result.Coverage.Properties = []history.PropertyCoverage{
 		{Property: verdict.Property, Evaluations: 10, Held: 10 - broken, Broken: broken},
