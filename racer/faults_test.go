@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
-	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // TestFaults plays the scripts of the recordings with a server that fails a quarter of the controllers' requests for a
@@ -85,7 +84,7 @@ func faults(d *driver, random *rand.Rand, left int) func(string, *apiserver.Requ
 		case 1:
 			err = newStatusError(429, metav1.StatusReasonTooManyRequests)
 		case 2:
-			if r.Verb == schedule.Update || r.Verb == schedule.Patch || r.Verb == schedule.Delete {
+			if r.Lock() != "" {
 				err = newStatusError(409, metav1.StatusReasonConflict)
 			}
 		}

@@ -355,6 +355,23 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// TestUpgradeLasts checks that a process which dies after its upgrade comes back as what it has become.
+func TestUpgradeLasts(t *testing.T) {
+	d := &diary{}
+	version := func(name string) operator {
+		return d.once(func(ctx context.Context, live ctrlclient.Client) {
+			d.write("%s: %v", name, live.Get(ctx, appKey, &corev1.ConfigMap{}))
+		})
+	}
+	get := schedule.Selector{Incarnation: 1, Verbs: []schedule.Verb{schedule.Get}}
+	again := get
+	again.Incarnation = 2
+	h := d.run(t, scenario{given: []apiserver.Object{configMap(nil)}, before: version("old")}, version("new"),
+		schedule.Fault{Type: schedule.Upgrade, Select: &get, Params: schedule.Params{Reconciler: "next", Point: schedule.AfterCommit}},
+		schedule.Fault{Type: schedule.Crash, Select: &again, Params: schedule.Params{Point: schedule.AfterCommit}})
+	d.expect(t, h, "2s new: <nil>")
+}
+
 // TestRestart checks what the next life of a process is told: a list of what there is. What came to pass in between, a change,
 // a deletion, and a deletion and creation, it never hears of.
 func TestRestart(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,7 +42,7 @@ type injectedConflict struct{ refuse }
 
 // Before implements [sim.Reactor].
 func (c *injectedConflict) Before(d *sim.Door) {
-	if lockOf(d.Request()) != "" {
+	if d.Request().Lock() != "" {
 		c.refuse.Before(d)
 	}
 }
@@ -87,44 +86,4 @@ func (t *target) conflict(schedule.Fault) *apierrors.StatusError {
 	return apierrors.NewConflict(schema.GroupResource{Group: t.group.Group, Resource: t.kind}, t.name, fmt.Errorf(
 		"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
 			"The object might have been modified", t.lock, stored))
-}
-
-// lockOf returns the resourceVersion that a write insists on, empty if it insists on none.
-func lockOf(r *apiserver.Request) string {
-	revision := ""
-	switch p := r.Delete.Preconditions; {
-	case r.Verb == schedule.Update && r.Object != nil:
-		revision = r.Object.GetResourceVersion()
-	case r.Verb == schedule.Patch && r.PatchType == types.JSONPatchType:
-		revision = lockOfOperations(r.PatchData)
-	case r.Verb == schedule.Patch:
-		var body metav1.PartialObjectMetadata
-		if json.Unmarshal(r.PatchData, &body) == nil {
-			revision = body.ResourceVersion
-		}
-	case r.Verb == schedule.Delete && p != nil && p.ResourceVersion != nil:
-		return *p.ResourceVersion
-	}
-	if revision == "0" { // as good as none
-		return ""
-	}
-	return revision
-}
-
-// lockOfOperations returns the resourceVersion that a JSON patch sets. One that it only tests is no lock: the answer is 422.
-func lockOfOperations(patch []byte) string {
-	var operations []struct {
-		Op, Path string
-		Value    any
-	}
-	if json.Unmarshal(patch, &operations) != nil {
-		return ""
-	}
-	revision := ""
-	for _, o := range operations {
-		if text, ok := o.Value.(string); ok && o.Path == "/metadata/resourceVersion" && o.Op != "test" {
-			revision = text
-		}
-	}
-	return revision
 }

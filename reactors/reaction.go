@@ -149,7 +149,7 @@ func lockOfAction(action clientgotesting.Action) string {
 	case clientgotesting.DeleteAction:
 		r.Delete = action.GetDeleteOptions()
 	}
-	return lockOf(&r)
+	return r.Lock()
 }
 
 var actionVerbs = map[string]schedule.Verb{

@@ -36,7 +36,7 @@ func targetOf(d *sim.Door) target {
 	r := d.Request()
 	t := target{
 		actor: d.Event().Actor, verb: r.Verb, group: r.Kind.GroupVersion(), kind: r.Kind.Kind, resource: r.Kind.Resource,
-		namespace: r.Namespace, object: r.Name, subresource: r.Subresource, lock: lockOf(r),
+		namespace: r.Namespace, object: r.Name, subresource: r.Subresource, lock: r.Lock(),
 	}
 	t.name = t.inPath()
 	return t

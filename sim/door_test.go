@@ -70,6 +70,8 @@ var retryTests = []retryTest{
 	{"503 after the call", schedule.Create, answer(unavailable(1)), 1, true, 2, time.Second, 409, "already exists"},
 	{"EOF of a GET", schedule.Get, broken(lost("Get", io.EOF)), 1, false, 2, time.Second, 200, ""},
 	{"reset of a GET", schedule.List, broken(lost("Get", syscall.ECONNRESET)), 2, true, 3, 2 * time.Second, 200, ""},
+	{"lost HTTP/2 connection of a GET", schedule.Get, broken(lost("Get", errors.New("http2: client connection lost"))), 1, false, 2,
+		time.Second, 200, ""},
 	{"refused", schedule.Get, broken(lost("Get", syscall.ECONNREFUSED)), 1, false, 1, 0, 0, "connection refused"},
 	{"EOF of a POST", schedule.Create, broken(lost("Post", io.EOF)), 1, false, 1, 0, 0, ": EOF"},
 	{"EOF of a PUT, after", schedule.Update, broken(lost("Put", io.EOF)), 1, true, 1, 0, 0, ": EOF"},

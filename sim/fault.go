@@ -34,9 +34,9 @@ type plannedFault struct {
 }
 
 // selects reports whether the fault is for an event that has come up.
-func (p *plannedFault) selects(event schedule.Event) bool {
+func (p *plannedFault) selects(event schedule.Event, locked bool) bool {
 	switch {
-	case p.found || !p.Type.Strikes(event):
+	case p.found || !p.Type.Strikes(event) || p.Select != nil && p.NeedsLock() && !locked:
 		return false
 	case p.Select == nil:
 		p.found = p.At == event
@@ -64,10 +64,10 @@ type ruleState struct {
 }
 
 // selects counts an event that has come up, and returns the faults of the rule that can strike there.
-func (r *ruleState) selects(event schedule.Event) []schedule.Fault {
+func (r *ruleState) selects(event schedule.Event, locked bool) []schedule.Fault {
 	var able []schedule.Fault
 	for _, fault := range r.Faults {
-		if fault.Type.Strikes(event) {
+		if fault.Type.Strikes(event) && (locked || !fault.NeedsLock()) {
 			fault.At, fault.Select = event, nil
 			able = append(able, fault)
 		}
@@ -187,7 +187,7 @@ func (e *engine) faultsAfter(s stepper, n int) []*armed {
 	event.Occurrence += 1 + n
 	list, known := e.faults.decided[event]
 	if !known {
-		list = e.decide(event)
+		list = e.decide(event, locked(s))
 		e.faults.decided[event] = list
 	}
 	return list
@@ -247,8 +247,14 @@ func (e *engine) concerned(base schedule.Event) bool {
 		slices.ContainsFunc(f.rules, func(r *ruleState) bool { return r.Match.Matches(base) })
 }
 
+// locked reports whether a step is a write that carries a lock.
+func locked(s stepper) bool {
+	c, ok := s.(carrier)
+	return ok && c.inFlight().call != nil && c.inFlight().call.Lock() != ""
+}
+
 // decide says what is to happen at an event that has come up.
-func (e *engine) decide(event schedule.Event) []*armed {
+func (e *engine) decide(event schedule.Event, locked bool) []*armed {
 	f := e.faults
 	var list []*armed
 	arm := func(a *armed) {
@@ -266,10 +272,10 @@ func (e *engine) decide(event schedule.Event) []*armed {
 	}
 	able := make([][]schedule.Fault, len(f.rules))
 	for i, r := range f.rules {
-		able[i] = r.selects(event)
+		able[i] = r.selects(event, locked)
 	}
 	for _, p := range f.planned {
-		if p.selects(event) {
+		if p.selects(event, locked) {
 			fault := p.Fault
 			fault.At = event
 			a := &armed{fault: fault, result: p.result, rule: f.ruleOf(fault, able)}

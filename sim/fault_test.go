@@ -214,6 +214,30 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestConflictsNeedLocks checks that a conflict that is made up is counted, and looks for its place, only where a write carries a
+// lock; one with a competing write at any.
+func TestConflictsNeedLocks(t *testing.T) {
+	config := programConfig(func(ctx context.Context, env *sim.Env) error {
+		for _, revision := range []string{"", "0", "1"} {
+			update := request(env, schedule.Update, "a")
+			update.Object.SetResourceVersion(revision)
+			_, _ = env.Do(ctx, update)
+		}
+		return nil
+	}, configMap("a"))
+	strikes(config, map[schedule.FaultType]func() sim.Reactor{schedule.Conflict: answering(conflict(0))})
+	conflicts := schedule.Fault{Type: schedule.Conflict, Select: &schedule.Selector{Verbs: []schedule.Verb{schedule.Update}}}
+	competing := conflicts
+	competing.Means = schedule.CompetingWrite
+	config.Faults.Rules = []sim.FaultRule{{Faults: []schedule.Fault{conflicts}}, {Faults: []schedule.Fault{competing}}}
+	for n, fault := range []schedule.Fault{conflicts, competing} {
+		h := run(t, config, sim.Plan{Faults: []schedule.Fault{fault}})
+		if at := h.Faults[0].At.Occurrence; at != []int{3, 1}[n] || h.Rules[0].Eligible != 1 || h.Rules[1].Eligible != 3 {
+			t.Errorf("%s struck at #%d, and the rules came to %+v", fault, at, h.Rules)
+		}
+	}
+}
+
 // TestRuleBudget checks that a rule's own budget leaves the others theirs, and that a fault which another one at the same event
 // keeps from striking costs nothing.
 func TestRuleBudget(t *testing.T) {
@@ -231,6 +255,40 @@ func TestRuleBudget(t *testing.T) {
 	}}})
 	if h.Rules[0].Struck != 1 || h.Rules[1].Struck != 2 || len(h.Faults) != 3 {
 		t.Errorf("the rules came to %+v, the faults to %+v", h.Rules, h.Faults)
+	}
+}
+
+// TestRuleBudgetOfOne checks what counts for the budget of a rule: a fault that is planned, and one that strikes, but none that
+// was injected and did not; and that a request which is held back is struck once.
+func TestRuleBudgetOfOne(t *testing.T) {
+	held := schedule.Fault{Type: schedule.Delay}
+	planned := fault(schedule.Delay, named(schedule.Get, "a", 1))
+	for _, test := range []struct {
+		name   string
+		faults []schedule.Fault
+		plan   []schedule.Fault
+		asked  int
+	}{
+		{"a planned one", []schedule.Fault{held}, []schedule.Fault{planned}, 0},
+		{"an injected one", []schedule.Fault{held}, nil, 1},
+		{"two that do not strike", []schedule.Fault{held, {Type: schedule.NotFound}}, nil, 3},
+	} {
+		config := programConfig(getter, configMap("a"))
+		strikes(config, map[schedule.FaultType]func() sim.Reactor{
+			schedule.Delay:    func() sim.Reactor { return holder{hold: time.Second} },
+			schedule.NotFound: func() sim.Reactor { return hooks{} },
+		})
+		config.Faults = sim.Faults{Max: 9, Rules: []sim.FaultRule{{Name: "one", Faults: test.faults, Max: 1}}}
+		strategy := &injecting{inject: func(e schedule.Event, able []schedule.Fault) int {
+			if e.Occurrence == 1 { // one that does nothing first, if there is one
+				return len(able) - 1
+			}
+			return 0
+		}}
+		h := run(t, config, sim.Plan{Faults: test.plan, Strategy: strategy})
+		if h.Rules[0].Struck != 1 || len(strategy.asked) != test.asked {
+			t.Errorf("%s: it struck %d times, and the strategy was asked %q", test.name, h.Rules[0].Struck, strategy.asked)
+		}
 	}
 }
 

@@ -168,6 +168,9 @@ func TestWatchFaults(t *testing.T) {
 			watchFault(schedule.CacheLag, delivery("one", "a", 1), 90*time.Second)}, 0, []string{
 			"0s ADDED given initial ", "2m30s ADDED a 2", "2m30s MODIFIED given from  ", "4m0s ADDED b 1",
 			"5m0s MODIFIED a from 2 3", "6m0s DELETED a 3", "7m0s DELETED b 1"}, 7 * time.Minute},
+		{"both, the longer first", []schedule.Fault{watchFault(schedule.CacheLag, delivery("one", "a", 1), 90*time.Second),
+			watchFault(schedule.Relist, delivery("one", "a", 1), 30*time.Second)}, 0, []string{"0s ADDED given initial ", "2m30s ADDED a 2",
+			"2m30s MODIFIED given from  ", "4m0s ADDED b 1", "5m0s MODIFIED a from 2 3", "6m0s DELETED a 3", "7m0s DELETED b 1"}, 7 * time.Minute},
 		{"relist", []schedule.Fault{watchFault(schedule.Relist, delivery("one", "b", 1), 150*time.Second)}, 0, []string{
 			"0s ADDED given initial ", "1m0s ADDED a 1", "2m0s MODIFIED a from 1 2", "6m30s DELETED a unknown 2",
 			"6m30s ADDED b 1", "6m30s MODIFIED given from  ", "7m0s DELETED b 1"}, 7 * time.Minute},

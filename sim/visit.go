@@ -20,6 +20,7 @@ type visit struct {
 	state   *eventState
 	poll    bool
 	carried int64
+	locked  bool
 	sight   int64
 
 	response *apiserver.Response // the server's; nil if the request did not reach it
@@ -35,7 +36,8 @@ func (e *engine) announce(t *thread, event schedule.Event, r *apiserver.Request)
 	if !poll {
 		event.Occurrence++
 	}
-	return visit{thread: t, event: event, request: r, state: state, poll: poll, carried: carriedRevision(r), sight: sight, record: -1}
+	return visit{thread: t, event: event, request: r, state: state, poll: poll,
+		carried: carriedRevision(r), locked: r.Lock() != "", sight: sight, record: -1}
 }
 
 // serve has the server carry a request out. A commit is recorded at once: what others do because of it comes later.
@@ -95,7 +97,7 @@ func (e *engine) amend(record int, a answer) {
 
 func (e *engine) appendCall(v *visit, a answer) {
 	v.state.count++
-	record := history.Record{Event: v.event, Cause: -1, ReadsFrom: -1, Carried: v.carried}
+	record := history.Record{Event: v.event, Cause: -1, ReadsFrom: -1, Carried: v.carried, Locked: v.locked}
 	record.Event.Occurrence = v.state.count // of a poll that is answered in another way it is the next
 	if v.response != nil {
 		record.Before, record.Committed = v.response.Before, v.response.Committed

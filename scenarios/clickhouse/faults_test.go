@@ -81,9 +81,6 @@ func singleFaults(t *testing.T, file, reconciler string) (struck int, broken map
 	_, faults := explore.Candidates(run(t, world, sim.Plan{}), config)
 	for _, fault := range faults {
 		h := run(t, world, sim.Plan{Faults: []schedule.Fault{fault}})
-		if fault.Type == schedule.Conflict && !h.Faults[0].Struck {
-			continue // a server refuses no write with a conflict that carries no lock
-		}
 		if len(h.Faults) != 1 || !h.Faults[0].Struck {
 			t.Errorf("%s %s: it did not strike", reconciler, fault)
 		}

@@ -81,7 +81,9 @@ func faultSites(h *history.History, faults *sim.Faults) []site {
 		}
 		for n := range counters {
 			rule := &faults.Rules[n]
-			able := slices.DeleteFunc(slices.Clone(rule.Faults), func(f schedule.Fault) bool { return !f.Type.Strikes(r.Event) })
+			able := slices.DeleteFunc(slices.Clone(rule.Faults), func(f schedule.Fault) bool {
+				return !f.Type.Strikes(r.Event) || f.NeedsLock() && !r.Locked
+			})
 			if len(able) == 0 || !counters[n].Match(r.Event) {
 				continue
 			}

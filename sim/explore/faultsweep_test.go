@@ -20,7 +20,10 @@ func rule(match schedule.Selector, types ...schedule.FaultType) sim.FaultRule {
 
 func TestFaultSites(t *testing.T) {
 	h := run(write("a", "before"), read("a", "x"), write("a", "x"), step("a", schedule.Deliver, "x"), write("r", "x"),
-		write("a", "x"), step("a", schedule.CachedGet, "x"))
+		write("a", "x"), step("a", schedule.CachedGet, "x"), write("unlocked", "x"))
+	for i := range h.Records {
+		h.Records[i].Locked = h.Records[i].Event.Verb.IsWrite() && h.Records[i].Event.Actor != "unlocked"
+	}
 	h.ScriptBegins = 1
 	of := func(actor string) schedule.Selector { return schedule.Selector{Actor: actor} }
 	tests := []struct {
@@ -33,6 +36,9 @@ func TestFaultSites(t *testing.T) {
 			"Crash at a Update ConfigMap default/x #1", "Crash at a Update ConfigMap default/x #2", "Crash at a Get ConfigMap default/x #1"}},
 		{"only where it can strike", sim.Faults{Rules: []sim.FaultRule{rule(of("r"), schedule.Crash, schedule.Conflict, schedule.CacheLag)}},
 			[]string{"Conflict at r Update ConfigMap default/x #1"}},
+		{"a conflict where nothing is locked", sim.Faults{Rules: []sim.FaultRule{{Match: of("unlocked"), Faults: []schedule.Fault{
+			{Type: schedule.Conflict}, {Type: schedule.Conflict, Params: schedule.Params{Means: schedule.CompetingWrite}}}}}},
+			[]string{"Conflict CompetingWrite at unlocked Update ConfigMap default/x #1"}},
 		{"a delivery", sim.Faults{Rules: []sim.FaultRule{rule(of(""), schedule.Relist)}},
 			[]string{"Relist at a Deliver ConfigMap default/x #1"}},
 		{"variants and rules", sim.Faults{Rules: []sim.FaultRule{

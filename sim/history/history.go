@@ -24,6 +24,8 @@ type Record struct {
 	Before, After apiserver.Object
 	// Carried is the revision a write carried as its optimistic lock, zero if none.
 	Carried int64
+	// Locked says that a write carried a lock of any form, see [apiserver.Request.Lock].
+	Locked bool
 	// Revision is the revision of the answer: of the object read or written, or of the list.
 	Revision int64
 	// Committed is the revision the step committed at, zero if it changed nothing.

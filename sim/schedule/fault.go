@@ -163,6 +163,9 @@ func (t FaultType) Strikes(e Event) bool {
 	}
 }
 
+// NeedsLock reports whether the fault can strike only at a write that carries a lock: a conflict that is made up.
+func (f *Fault) NeedsLock() bool { return f.Type == Conflict && f.Means != CompetingWrite }
+
 // FaultTypes returns all types of faults, in a fixed order.
 func FaultTypes() []FaultType {
 	return []FaultType{Conflict, Invalid, Forbidden, NotFound, TooManyRequests, InternalError, ServerTimeout,
