@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,10 +34,10 @@ func TestPassesAreCounted(t *testing.T) {
 // TestGapOfUnknownKind checks that a call for a kind the server does not have is no secret.
 func TestGapOfUnknownKind(t *testing.T) {
 	h := run(t, newConfig(func(ctx context.Context, c ctrlclient.Client, cm *corev1.ConfigMap) (ctrl.Result, error) {
-		return ctrl.Result{}, ctrlclient.IgnoreNotFound(c.Get(ctx, ctrlclient.ObjectKeyFromObject(cm), &batchv1.Job{}))
+		return ctrl.Result{}, ctrlclient.IgnoreNotFound(c.Get(ctx, ctrlclient.ObjectKeyFromObject(cm), &flowcontrolv1.FlowSchema{}))
 	}, configMap("a")), sim.Plan{})
-	if len(h.Gaps) != 1 || !strings.Contains(h.Gaps[0], "Job.batch is not modelled") {
-		t.Errorf("gaps are %q, want the one of Job", h.Gaps)
+	if len(h.Gaps) != 1 || !strings.Contains(h.Gaps[0], "FlowSchema.flowcontrol.apiserver.k8s.io is not modelled") {
+		t.Errorf("gaps are %q, want the one of FlowSchema", h.Gaps)
 	}
 }
 

@@ -213,7 +213,8 @@ func addScaling(rows []*Kind, version Version) {
 	})
 	rows[priorityClassOrder] = row(version, "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", Kind{
 		ShortNames: []string{"pc"}, UnconditionalUpdate: true, Generation: GenerationOnce,
-		NotModelled: []string{"that there is at most one global default", "the two classes every cluster has: pods may name them, but they cannot be read"},
+		NotModelled: []string{"that there is at most one global default",
+			"the two classes every cluster has: pods may name them, but they cannot be read"},
 	}, rules[schedulingv1.PriorityClass]{defaults: builtin.DefaultPriorityClass, validate: builtin.ValidatePriorityClass})
 	rows[storageClassOrder] = row(version, "storage.k8s.io/v1", "StorageClass", "storageclasses", Kind{
 		ShortNames: []string{"sc"}, UnconditionalUpdate: true, ReturnsDeleted: true, NotModelled: []string{"allowed topologies"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -116,8 +117,9 @@ func TestReadErrors(t *testing.T) {
 			"an empty namespace may not be set when a resource name is provided"},
 		{"with a path", get(key("a/b"), &corev1.ConfigMap{}), `ConfigMap "a/b" not found`,
 			`invalid resource name "a/b": [may not contain '/']`},
-		{"unknown kind", get(key("a"), &corev1.Endpoints{}), `no matches for kind "Endpoints" in version "v1"`,
-			`no matches for kind "Endpoints" in version "v1"`},
+		{"unknown kind", get(ctrlclient.ObjectKey{Name: "a"}, &flowcontrolv1.FlowSchema{}),
+			`no matches for kind "FlowSchema" in version "flowcontrol.apiserver.k8s.io/v1"`,
+			`no matches for kind "FlowSchema" in version "flowcontrol.apiserver.k8s.io/v1"`},
 		{"no index", list(byField("data.n=1")), "Index with name field:data.n does not exist",
 			`"data.n" is not a known field selector: only "metadata.name", "metadata.namespace"`},
 		{"inexact", list(byField("metadata.name!=a")), "non-exact field matches are not supported by the cache", ""},

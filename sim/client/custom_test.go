@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -147,12 +148,13 @@ func TestCustomResources(t *testing.T) {
 // TestUnknownKind checks that a controller of a kind the scenario does not have is an error that names the kind.
 func TestUnknownKind(t *testing.T) {
 	world, err := sim.NewWorld(newConfig(func(m ctrl.Manager) error {
-		return ctrl.NewControllerManagedBy(m).For(&corev1.Endpoints{}).Complete(nothing(&diary{}))
+		return ctrl.NewControllerManagedBy(m).For(&flowcontrolv1.FlowSchema{}).Complete(nothing(&diary{}))
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = world.Run(sim.Plan{}); err == nil || !strings.Contains(err.Error(), `no matches for kind "Endpoints" in version "v1"`) {
+	const want = `no matches for kind "FlowSchema" in version "flowcontrol.apiserver.k8s.io/v1"`
+	if _, err = world.Run(sim.Plan{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want one that names the kind", err)
 	}
 }

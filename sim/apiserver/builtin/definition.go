@@ -107,7 +107,8 @@ func validateVersions(versions []apiextensionsv1.CustomResourceDefinitionVersion
 		errs = append(errs, field.Invalid(root.Child("versions"), internal(versions, ""), "must contain unique version names"))
 	}
 	if storage != 1 {
-		errs = append(errs, field.Invalid(root.Child("versions"), internal(versions, ""), "must have exactly one version marked as storage version"))
+		errs = append(errs, field.Invalid(root.Child("versions"), internal(versions, ""),
+			"must have exactly one version marked as storage version"))
 	}
 	return errs
 }

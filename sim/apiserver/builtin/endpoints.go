@@ -126,7 +126,8 @@ func ValidateEndpointSlice(slice, old *discoveryv1.EndpointSlice, _ string) fiel
 	if !canon.Equal(&slice.Endpoints, &old.Endpoints) {
 		errs = append(errs, validateSliceEndpoints(slice, field.NewPath("endpoints"))...)
 	}
-	return append(errs, immutable(&slice.AddressType, &old.AddressType, slice.AddressType, field.NewPath("addressType")).MarkCoveredByDeclarative()...)
+	fixed := immutable(&slice.AddressType, &old.AddressType, slice.AddressType, field.NewPath("addressType"))
+	return append(errs, fixed.MarkCoveredByDeclarative()...)
 }
 
 func validateSlicePorts(ports []discoveryv1.EndpointPort, root *field.Path) field.ErrorList {

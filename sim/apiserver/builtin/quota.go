@@ -305,7 +305,9 @@ func isScoped(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 }
 
 // validateScope checks one scope. Scopes is what is printed where a resource has no use for it.
-func validateScope(scope corev1.ResourceQuotaScope, hard corev1.ResourceList, scopes any, unknown *field.Error, at *field.Path) field.ErrorList {
+func validateScope(
+	scope corev1.ResourceQuotaScope, hard corev1.ResourceList, scopes any, unknown *field.Error, at *field.Path,
+) field.ErrorList {
 	var errs field.ErrorList
 	if !slices.Contains(quotaScopes, scope) {
 		errs = append(errs, unknown)

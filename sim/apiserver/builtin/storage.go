@@ -235,7 +235,8 @@ func validateVolumeUpdate(spec, old *corev1.PersistentVolumeSpec, version string
 	}
 	if !canon.Equal(source, &old.PersistentVolumeSource) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "persistentvolumesource"),
-			"spec.persistentvolumesource is immutable after creation\n"+diff.Diff(internal(&old.PersistentVolumeSource, version), internal(source, version))))
+			"spec.persistentvolumesource is immutable after creation\n"+
+				diff.Diff(internal(&old.PersistentVolumeSource, version), internal(source, version))))
 	}
 	errs = append(errs, immutable(&spec.VolumeMode, &old.VolumeMode, spec.VolumeMode, field.NewPath("volumeMode"))...)
 	if old.NodeAffinity != nil && !canon.Equal(spec.NodeAffinity, generalLabels(old.NodeAffinity, spec.NodeAffinity)) {

@@ -1,5 +1,3 @@
-//go:build porcupine
-
 package handler_test
 
 import (
