@@ -41,6 +41,7 @@ func checkWriteOptions(req *Request) *statusError {
 	case schedule.Patch:
 		options := &metav1.PatchOptions{FieldManager: req.FieldManager, Force: req.Force}
 		kind, errs = "PatchOptions", metavalidation.ValidatePatchOptions(options, req.PatchType)
+	default: // the others have no such options
 	}
 	if len(errs) == 0 {
 		return nil

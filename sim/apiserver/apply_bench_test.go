@@ -109,7 +109,6 @@ func (o *ours) apply(config *unstructured.Unstructured) client.Object {
 
 func (f *fakeStore) apply(config *unstructured.Unstructured) client.Object {
 	u := config.DeepCopy()
-	//nolint:staticcheck // it takes the same configuration as ours
 	must(0, f.client.Patch(context.Background(), u, client.Apply, client.FieldOwner("one"), client.ForceOwnership))
 	return u
 }

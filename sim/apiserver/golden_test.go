@@ -261,7 +261,7 @@ func (p *player) play(request goldenRequest, want goldenResponse) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	location, err := url.Parse(request.Path)
 	if err != nil {
 		return err

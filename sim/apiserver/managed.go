@@ -175,7 +175,7 @@ func (s *Server) claim(req *Request, subresource string, obj Object, e *entry) c
 	sent := takeManagedFields(k, obj, e.object)
 	c := claim{write: s.writeOf(req, subresource)}
 	tracked := s.tracks(k) || e.fields != nil && e.fields.tracked
-	if sent == nil && !tracked && !(subresource == "scale" && k.sameReplicas(obj, e.object)) {
+	if sent == nil && !tracked && (subresource != "scale" || !k.sameReplicas(obj, e.object)) {
 		c.send(k.beforeResets(obj, subresource))
 		return c
 	}
@@ -461,9 +461,9 @@ func (a *author) name() string {
 // many the other way: then now is now in the library too, to the second. It is made again if a second passed meanwhile.
 func atTime(now int64, call func(shift int64)) {
 	for {
-		wall := time.Now().Unix()
+		wall := time.Now().Unix() //nolint:forbidigo // the library's own clock
 		call(wall - now)
-		if time.Now().Unix() == wall {
+		if time.Now().Unix() == wall { //nolint:forbidigo // the library's own clock
 			return
 		}
 	}

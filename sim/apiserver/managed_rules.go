@@ -148,7 +148,7 @@ func (k *Kind) fromTree(tree map[string]any) (Object, error) {
 	}
 	obj := k.New()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, obj); err != nil {
-		return nil, fmt.Errorf("unable to convert unstructured object to %v: %v", k.GroupVersionKind, err)
+		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", k.GroupVersionKind, err)
 	}
 	return obj, nil
 }
@@ -196,7 +196,7 @@ var scaleForm = sync.OnceValues(func() (*fieldForm, error) {
 	return &fieldForm{TypeConverter: types, gvk: gvk, blank: blank, read: func(tree map[string]any) (Object, error) {
 		scale := blank()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, scale); err != nil {
-			return nil, fmt.Errorf("unable to convert unstructured object to %v: %v", gvk, err)
+			return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", gvk, err)
 		}
 		return scale, nil
 	}}, err

@@ -198,6 +198,7 @@ func (k *Kind) resetForStatus(s *Server, obj, stored Object) Object {
 		obj.SetOwnerReferences(stored.GetOwnerReferences())
 	case ResetSpecAndLabels:
 		obj.SetLabels(stored.GetLabels())
+	case ResetSpec, ResetAllButStatus: // nothing more
 	}
 	k.keepSystemFields(obj, stored)
 	if k.PrepareStatus != nil {

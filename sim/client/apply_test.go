@@ -59,7 +59,6 @@ func TestApply(t *testing.T) {
 		{"a patch", func(ctx context.Context, c ctrlclient.Client) error {
 			cm := &corev1.ConfigMap{TypeMeta: configMapsKind, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 			cm.Data = map[string]string{"k": "3"}
-			//nolint:staticcheck // many operators still apply so
 			return c.Patch(ctx, cm, ctrlclient.Apply, one, ctrlclient.ForceOwnership)
 		}, "<nil> map[k:3] one Apply"},
 		{"an update", func(ctx context.Context, c ctrlclient.Client) error {
@@ -120,7 +119,6 @@ func TestApplyStatus(t *testing.T) {
 			return err
 		}
 		d.write("%d %v", *config.Status.Replicas, config.ResourceVersion != nil)
-		//nolint:staticcheck // many operators still apply so
 		if err := c.Get(ctx, key("s"), set); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -182,10 +183,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // there is no answer: break the connection
 	}
-	header := w.Header()
-	for name, values := range a.header {
-		header[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.code)
 	if a.stream == nil {
 		_, _ = w.Write(a.body) // nobody is left to tell
@@ -209,7 +207,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // RoundTrip answers a request of a client in this process, on the client's goroutine.
 func (h *Handler) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		defer r.Body.Close()
+		defer func() { _ = r.Body.Close() }()
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	inner := r.WithContext(ctx)

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -209,7 +210,7 @@ func (c *call) createForbidden() *apierrors.StatusError {
 	}
 	t := c.target
 	t.verb = "create"
-	refused, _ := c.admit(c.r, t).(*apierrors.StatusError)
+	refused, _ := errors.AsType[*apierrors.StatusError](c.admit(c.r, t))
 	return refused
 }
 
