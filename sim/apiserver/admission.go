@@ -23,7 +23,7 @@ func admitPod(s *Server, obj Object) *statusError {
 	pod := obj.(*corev1.Pod)
 	k := s.kinds.rows[priorityClassOrder]
 	name := pod.Spec.PriorityClassName
-	if name == "" && len(s.table(k).entries) == 0 {
+	if name == "" && s.table(k).count == 0 {
 		return nil // what nearly always is the case
 	}
 	class := s.priorityClass(k, name)
@@ -54,7 +54,7 @@ func (s *Server) priorityClass(k *Kind, name string) *schedulingv1.PriorityClass
 		return nil
 	}
 	var least *schedulingv1.PriorityClass
-	for _, e := range s.table(k).entries {
+	for e := range s.table(k).all().entries() {
 		if class := e.object.(*schedulingv1.PriorityClass); class.GlobalDefault && (least == nil || class.Value < least.Value) {
 			least = class
 		}
@@ -71,7 +71,7 @@ func admitClaim(s *Server, obj Object) *statusError {
 	}
 	const annotation, old = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"
 	var newest *storagev1.StorageClass
-	for _, e := range s.table(s.kinds.rows[storageClassOrder]).entries {
+	for e := range s.table(s.kinds.rows[storageClassOrder]).all().entries() {
 		class := e.object.(*storagev1.StorageClass)
 		if class.Annotations[annotation] != "true" && class.Annotations[old] != "true" {
 			continue
@@ -95,7 +95,7 @@ func admitIngress(s *Server, obj Object) *statusError {
 		return nil
 	}
 	var newest *networkingv1.IngressClass
-	for _, e := range s.table(s.kinds.rows[ingressClassOrder]).entries {
+	for e := range s.table(s.kinds.rows[ingressClassOrder]).all().entries() {
 		class := e.object.(*networkingv1.IngressClass)
 		if class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] != "true" {
 			continue

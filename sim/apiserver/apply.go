@@ -111,9 +111,7 @@ func repetitionOf(req *Request) repetition {
 
 // remember notes that an apply changed nothing.
 func (s *Server) remember(req *Request) {
-	t := s.table(req.Kind)
-	t.own()
-	e := t.get(req.Namespace, req.Name)
+	e := s.table(req.Kind).writable(req.Namespace, req.Name)
 	recent := e.settled[max(0, len(e.settled)-maxRepetitions+1):]
 	e.settled = append(slices.Clip(recent), repetitionOf(req))
 }

@@ -18,29 +18,22 @@ import (
 // changes a field each time, of one that changes nothing, and, ours only, what updates cost once somebody has applied, and the
 // first apply to an object that was written a hundred times before.
 func BenchmarkAPIServerApply(b *testing.B) {
-	stores := map[string]func() store{"ours": newOurs, "fake": newFake}
-	for _, kind := range []string{"statefulset", "custom"} {
-		obj := map[string]func(name string) client.Object{"statefulset": benchSet, "custom": benchWidget}[kind]
-		for _, what := range []string{"change", "nothing"} {
-			for _, which := range []string{"ours", "fake"} {
-				b.Run(what+"/"+kind+"/"+which, func(b *testing.B) {
-					s := stores[which]()
-					prepare(s, kind, obj)
-					config := configOf(obj("web"))
-					b.ReportAllocs()
-					for n := int64(0); b.Loop(); n++ {
-						if what == "change" {
-							setConfigField(config, n)
-						}
-						s.(applier).apply(config)
-					}
-				})
+	for _, what := range []string{"change", "nothing"} {
+		eachStore(b, what, func(b *testing.B, s store, obj func(name string) client.Object) {
+			config := configOf(obj("web"))
+			b.ReportAllocs()
+			for n := int64(0); b.Loop(); n++ {
+				if what == "change" {
+					setConfigField(config, n)
+				}
+				s.apply(config)
 			}
-		}
+		})
+	}
+	for _, kind := range benchKindNames {
 		b.Run("update after apply/"+kind+"/ours", func(b *testing.B) {
-			s := newOurs()
-			prepare(s, kind, obj)
-			made := s.(applier).apply(configOf(obj("web")))
+			s := newOurs(kind)
+			made := s.apply(configOf(benchObjects[kind]("web")))
 			b.ReportAllocs()
 			for n := int64(0); b.Loop(); n++ {
 				setField(made, "status", n)
@@ -49,7 +42,7 @@ func BenchmarkAPIServerApply(b *testing.B) {
 		})
 	}
 	b.Run("first after 100 updates/statefulset/ours", func(b *testing.B) {
-		s := newOurs()
+		s := newOurs("statefulset")
 		made := s.create(benchSet("web"))
 		for n := range int64(100) {
 			setField(made, "spec", n)
@@ -63,19 +56,6 @@ func BenchmarkAPIServerApply(b *testing.B) {
 			s.apply(config)
 		}
 	})
-}
-
-func prepare(s store, kind string, obj func(string) client.Object) {
-	if o, ok := s.(*ours); ok && kind == "custom" {
-		o.kind = widgetKind
-	} else if f, ok := s.(*fakeStore); ok {
-		f.empty = func() client.Object { return emptyLike(obj("x")) }
-	}
-}
-
-// applier is a store that objects can be applied to.
-type applier interface {
-	apply(config *unstructured.Unstructured) client.Object
 }
 
 // configOf returns an apply configuration with the metadata and the spec of an object.

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,64 +25,144 @@ import (
 // stays the caller's; the one that comes back is the caller's as well.
 type store interface {
 	get(name string) client.Object
+	list() int
 	create(obj client.Object) client.Object
 	update(obj client.Object) client.Object
 	status(obj client.Object) client.Object
+	apply(config *unstructured.Unstructured) client.Object
+	// watch begins a watch of what comes from now on and returns what reads the next event.
+	watch() (next func() client.Object)
+}
+
+var benchKindNames = []string{"statefulset", "custom"}
+
+// benchObjects make the objects of the benchmarks.
+var benchObjects = map[string]func(name string) client.Object{"statefulset": benchSet, "custom": benchWidget}
+
+// eachStore runs a benchmark against the server and against controller-runtime's fake client, with StatefulSets and with
+// custom resources.
+func eachStore(b *testing.B, name string, run func(b *testing.B, s store, obj func(name string) client.Object)) {
+	for _, kind := range benchKindNames {
+		b.Run(name+"/"+kind+"/ours", func(b *testing.B) { run(b, newOurs(kind), benchObjects[kind]) })
+		b.Run(name+"/"+kind+"/fake", func(b *testing.B) { run(b, newFake(kind), benchObjects[kind]) })
+	}
 }
 
 // BenchmarkAPIServer compares the server with controller-runtime's fake client, each with one object in the store, or an
 // object more per operation for create.
 func BenchmarkAPIServer(b *testing.B) {
-	objects := map[string]func(name string) client.Object{"statefulset": benchSet, "custom": benchWidget}
-	stores := map[string]func() store{"ours": newOurs, "fake": newFake}
 	for _, verb := range []string{"get", "update", "status", "create"} {
-		for _, kind := range []string{"statefulset", "custom"} {
-			for _, which := range []string{"ours", "fake"} {
-				b.Run(verb+"/"+kind+"/"+which, func(b *testing.B) {
-					s := stores[which]()
-					obj := objects[kind]
-					if kind == "custom" && which == "ours" {
-						s.(*ours).kind = widgetKind
-					} else if f, ok := s.(*fakeStore); ok {
-						f.empty = func() client.Object { return emptyLike(obj("x")) }
-					}
-					benchVerb(b, verb, s, obj)
-				})
+		eachStore(b, verb, func(b *testing.B, s store, obj func(name string) client.Object) { benchVerb(b, verb, s, obj) })
+	}
+}
+
+// BenchmarkAPIServerList compares lists of a hundred objects.
+func BenchmarkAPIServerList(b *testing.B) {
+	eachStore(b, "100", func(b *testing.B, s store, obj func(name string) client.Object) {
+		const count = 100
+		fill(s, obj, count)
+		b.ReportAllocs()
+		for b.Loop() {
+			if got := s.list(); got != count {
+				b.Fatalf("the list has %d objects, want %d", got, count)
 			}
+		}
+	})
+}
+
+// BenchmarkAPIServerWatch compares watches: of one that sees a thousand updates, each update included. The fake holds a
+// hundred events at most that nobody has read yet, so each is read as it comes.
+func BenchmarkAPIServerWatch(b *testing.B) {
+	eachStore(b, "1000", func(b *testing.B, s store, makeObject func(name string) client.Object) {
+		obj := s.create(makeObject("web"))
+		b.ReportAllocs()
+		n := int64(0)
+		for b.Loop() {
+			next := s.watch()
+			for range 1000 {
+				n++
+				setField(obj, "status", n)
+				obj = s.status(obj)
+				if seen := next(); seen.GetResourceVersion() != obj.GetResourceVersion() {
+					b.Fatalf("the watch tells revision %s, want %s", seen.GetResourceVersion(), obj.GetResourceVersion())
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkAPIServerSize says what an operation costs with more and more objects in the store: of all of them, only list may
+// grow, by what a single object costs.
+func BenchmarkAPIServerSize(b *testing.B) {
+	for _, verb := range []string{"get", "update", "status", "create", "apply", "list"} {
+		for _, size := range []int{10, 100, 1_000, 10_000} {
+			b.Run(fmt.Sprintf("%s/%d", verb, size), func(b *testing.B) { benchSize(b, verb, size) })
 		}
 	}
 }
 
-func emptyLike(obj client.Object) client.Object {
-	if _, ok := obj.(*unstructured.Unstructured); ok {
-		empty := &unstructured.Unstructured{}
-		empty.SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
-		return empty
+func benchSize(b *testing.B, verb string, size int) {
+	s := newOurs("statefulset").(*ours)
+	fill(s, benchSet, size)
+	middle := objectName(size / 2)
+	obj, config := s.get(middle), configOf(benchSet(middle))
+	another := benchSet(middle + "x")
+	b.ReportAllocs()
+	for n := int64(0); b.Loop(); n++ {
+		switch verb {
+		case "get":
+			s.get(middle)
+		case "list":
+			s.list()
+		case "apply":
+			setConfigField(config, n)
+			s.apply(config)
+		case "create": // one in, one out: the store stays as large as it is
+			s.create(another)
+			s.server.Do(&apiserver.Request{Verb: schedule.Delete, Kind: s.kind, Namespace: "default", Name: another.GetName()})
+		default:
+			obj = change(s, verb, obj, n)
+		}
 	}
-	return &appsv1.StatefulSet{}
+	if verb == "list" {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(size), "ns/object")
+	}
 }
 
-func benchVerb(b *testing.B, verb string, s store, make func(string) client.Object) {
-	obj := s.create(make("web"))
-	template := make("web")
+// fill creates objects.
+func fill(s store, obj func(name string) client.Object, count int) {
+	for n := range count {
+		s.create(obj(objectName(n)))
+	}
+}
+
+func objectName(n int) string { return fmt.Sprintf("web-%05d", n) }
+
+func benchVerb(b *testing.B, verb string, s store, makeObject func(string) client.Object) {
+	obj := s.create(makeObject("web"))
+	template := makeObject("web")
 	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		n++
+	for n := int64(0); b.Loop(); n++ {
 		switch verb {
 		case "get":
 			s.get("web")
 		case "create":
-			template.SetName(fmt.Sprintf("web-%d", n))
+			template.SetName(objectName(int(n)))
 			s.create(template)
-		case "update":
-			setField(obj, "spec", int64(n))
-			obj = s.update(obj)
-		case "status":
-			setField(obj, "status", int64(n))
-			obj = s.status(obj)
+		default:
+			obj = change(s, verb, obj, n+1)
 		}
 	}
+}
+
+// change updates an object or its status.
+func change(s store, verb string, obj client.Object, n int64) client.Object {
+	if verb == "update" {
+		setField(obj, "spec", n)
+		return s.update(obj)
+	}
+	setField(obj, "status", n)
+	return s.status(obj)
 }
 
 // setField changes something in the spec or the status.
@@ -154,8 +235,11 @@ type ours struct {
 	kind   *apiserver.Kind
 }
 
-func newOurs() store {
+func newOurs(kind string) store {
 	server := apiserver.NewServer(benchKinds, func() time.Time { return epoch })
+	if kind == "custom" {
+		return &ours{server: server, kind: widgetKind}
+	}
 	return &ours{server: server, kind: benchKinds.ByName("StatefulSet")}
 }
 
@@ -182,25 +266,72 @@ func (o *ours) status(obj client.Object) client.Object {
 	return o.do(schedule.Update, "status", obj.GetName(), obj)
 }
 
-type fakeStore struct {
-	client client.Client
-	empty  func() client.Object
+func (o *ours) list() int {
+	response := o.server.Do(&apiserver.Request{Verb: schedule.List, Kind: o.kind, Namespace: "default"})
+	for _, item := range response.Items {
+		item.DeepCopyObject()
+	}
+	return len(response.Items)
 }
 
-func newFake() store {
+func (o *ours) watch() func() client.Object {
+	start := must(o.server.StartWatch(&apiserver.Request{Verb: schedule.List, Kind: o.kind, Namespace: "default"}, false))
+	at := start.Next
+	return func() client.Object {
+		for {
+			event := o.server.Log(o.kind)[at]
+			at++
+			if shown, ok := o.kind.Transition(event, "default", nil, nil); ok {
+				return shown.Object.DeepCopyObject().(client.Object)
+			}
+		}
+	}
+}
+
+type fakeStore struct {
+	client client.WithWatch
+	custom bool
+}
+
+func newFake(kind string) store {
 	scheme := runtime.NewScheme()
 	must(0, clientscheme.AddToScheme(scheme))
 	scheme.AddKnownTypeWithName(widgetGVK, &unstructured.Unstructured{})
+	scheme.AddKnownTypeWithName(widgetGVK.GroupVersion().WithKind("WidgetList"), &unstructured.UnstructuredList{})
 	widget := &unstructured.Unstructured{}
 	widget.SetGroupVersionKind(widgetGVK)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&appsv1.StatefulSet{}, widget)
-	return &fakeStore{client: builder.Build()}
+	return &fakeStore{client: builder.Build(), custom: kind == "custom"}
 }
 
 func (f *fakeStore) get(name string) client.Object {
-	obj := f.empty()
+	var obj client.Object = &appsv1.StatefulSet{}
+	if f.custom {
+		obj = &unstructured.Unstructured{}
+		obj.GetObjectKind().SetGroupVersionKind(widgetGVK)
+	}
 	must(0, f.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, obj))
 	return obj
+}
+
+func (f *fakeStore) emptyList() client.ObjectList {
+	if !f.custom {
+		return &appsv1.StatefulSetList{}
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(widgetGVK.GroupVersion().WithKind("WidgetList"))
+	return list
+}
+
+func (f *fakeStore) list() int {
+	list := f.emptyList()
+	must(0, f.client.List(context.Background(), list, client.InNamespace("default")))
+	return meta.LenList(list)
+}
+
+func (f *fakeStore) watch() func() client.Object {
+	w := must(f.client.Watch(context.Background(), f.emptyList(), client.InNamespace("default")))
+	return func() client.Object { return (<-w.ResultChan()).Object.(client.Object) }
 }
 
 func (f *fakeStore) create(obj client.Object) client.Object {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -101,9 +100,9 @@ func decodeContinue(text string) (continueToken, *statusError) {
 
 // page is which entries a list returns.
 type page struct {
-	entries  []entry // the state that is listed, in the namespace asked for
-	revision int64   // of that state
-	limit    int64   // zero for no limit
+	span           // of the state that is listed, in the namespace asked for
+	revision int64 // of that state
+	limit    int64 // zero for no limit
 }
 
 // list answers a GET of a collection.
@@ -124,7 +123,9 @@ func (s *Server) list(req *Request) *Response {
 	everything := (req.LabelSelector == nil || req.LabelSelector.Empty()) &&
 		(req.FieldSelector == nil || req.FieldSelector.Empty())
 	response := &Response{Code: http.StatusOK, Items: []Object{}, Revision: p.revision}
-	for i, e := range p.entries {
+	seen := int64(0)
+	for e := range p.entries() {
+		seen++
 		if !everything && !view.Matches(req.shown(e.object), req.LabelSelector, req.FieldSelector) {
 			continue
 		}
@@ -134,7 +135,7 @@ func (s *Server) list(req *Request) *Response {
 			token := continueToken{APIVersion: "meta.k8s.io/v1", Revision: p.revision, Start: start + "\x00"}
 			response.Continue = token.encode()
 			if everything {
-				response.Remaining = new(int64(len(p.entries) - i))
+				response.Remaining = new(int64(p.len()) - seen + 1)
 			}
 			break
 		}
@@ -167,7 +168,7 @@ func (s *Server) page(req *Request) (page, *statusError) {
 	case req.ResourceVersion == "0":
 		p.limit = 0 // answered by the watch cache, which does not page
 	}
-	p.entries = inNamespace(t.at(p.revision), req.Namespace)
+	p.span = t.at(p.revision).inNamespace(req.Namespace)
 	return p, nil
 }
 
@@ -191,19 +192,17 @@ func (s *Server) nextPage(req *Request, p page) (page, *statusError) {
 	if token.Revision > 0 {
 		p.revision = token.Revision
 	}
-	entries := inNamespace(s.table(req.Kind).at(p.revision), req.Namespace)
+	listed := s.table(req.Kind).at(p.revision)
 	start := strings.TrimSuffix(token.Start, "\x00")
 	namespace, name := req.Namespace, start
 	if req.Namespace == "" && req.Kind.Namespaced {
 		namespace, name, _ = strings.Cut(start, "/")
 	}
-	first, found := slices.BinarySearchFunc(entries, 0, func(e entry, _ int) int {
-		return compareKeys(e.namespace, e.name, namespace, name)
-	})
+	next, found := listed.find(namespace, name)
 	if found {
-		first++
+		next.at++
 	}
-	p.entries = entries[first:]
+	p.span = listed.inNamespace(req.Namespace).from(next)
 	return p, nil
 }
 

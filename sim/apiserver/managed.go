@@ -125,9 +125,7 @@ func (s *Server) ownershipOf(k *Kind, e *entry) *ownership {
 	i, _ := slices.BinarySearchFunc(t.log, e.revision, byRevision)
 	known := s.replay(k, t, i)
 	known.full = k.full(&known, e.object)
-	namespace, name := e.namespace, e.name
-	t.own()
-	t.get(namespace, name).fields = &known
+	t.writable(e.namespace, e.name).fields = &known
 	return &known
 }
 

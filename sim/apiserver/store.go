@@ -18,8 +18,7 @@ type entry struct {
 
 // table holds the objects and the event log of one kind.
 type table struct {
-	entries []entry // in the order of their storage keys
-	shared  bool    // entries belong to a snapshot: copy before writing
+	index
 	log     []Event
 	writes  []write // who made the events of the log
 	applied bool    // somebody applied to the kind, so that managedFields are kept up to date
@@ -40,64 +39,17 @@ func compareKeys(namespaceA, nameA, namespaceB, nameB string) int {
 	return strings.Compare(namespaceA, namespaceB)
 }
 
-// find returns where the object is, or where it would be.
-func (t *table) find(namespace, name string) (int, bool) {
-	low, high := 0, len(t.entries)
-	for low < high {
-		middle := int(uint(low+high) >> 1)
-		e := &t.entries[middle]
-		if compareKeys(e.namespace, e.name, namespace, name) < 0 {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	found := low < len(t.entries) && t.entries[low].name == name && t.entries[low].namespace == namespace
-	return low, found
-}
-
-// get returns the entry of an object, or nil. It is valid until the next commit.
-func (t *table) get(namespace, name string) *entry {
-	if i, ok := t.find(namespace, name); ok {
-		return &t.entries[i]
-	}
-	return nil
-}
-
-// own makes sure that the entries may be written to.
-func (t *table) own() {
-	if t.shared {
-		t.entries = slices.Clone(t.entries)
-		t.shared = false
-	}
-}
-
-// put stores an object.
-func (t *table) put(obj Object, revision int64, fields *ownership) {
-	t.own()
-	e := entry{namespace: obj.GetNamespace(), name: obj.GetName(), revision: revision, object: obj, fields: fields}
-	i, found := t.find(e.namespace, e.name)
-	if found {
-		t.entries[i] = e
-	} else {
-		t.entries = slices.Insert(t.entries, i, e)
-	}
-}
-
-// remove forgets an object.
-func (t *table) remove(namespace, name string) {
-	t.own()
-	if i, found := t.find(namespace, name); found {
-		t.entries = slices.Delete(t.entries, i, i+1)
-	}
+// store stores an object.
+func (t *table) store(obj Object, revision int64, fields *ownership) {
+	t.put(entry{namespace: obj.GetNamespace(), name: obj.GetName(), revision: revision, object: obj, fields: fields})
 }
 
 // at returns the entries as they were at a revision, by undoing the events after it.
-func (t *table) at(revision int64) []entry {
+func (t *table) at(revision int64) *index {
 	if len(t.log) == 0 || t.log[len(t.log)-1].Revision <= revision {
-		return t.entries
+		return &t.index
 	}
-	past := table{entries: t.entries, shared: true}
+	past := table{index: t.share()}
 	for _, event := range slices.Backward(t.log) {
 		if event.Revision <= revision {
 			break
@@ -105,10 +57,10 @@ func (t *table) at(revision int64) []entry {
 		if event.Prev == nil {
 			past.remove(event.Object.GetNamespace(), event.Object.GetName())
 		} else {
-			past.put(event.Prev, revisionOf(event.Prev), nil)
+			past.store(event.Prev, revisionOf(event.Prev), nil)
 		}
 	}
-	return past.entries
+	return &past.index
 }
 
 // revisionOf returns the revision of a stored object.
@@ -164,7 +116,7 @@ func (s *Server) commitWrite(k *Kind, obj, prev Object, w write, fields *ownersh
 			event.Type = Added
 		}
 		obj.SetResourceVersion(strconv.FormatInt(s.revision, 10))
-		t.put(obj, s.revision, fields)
+		t.store(obj, s.revision, fields)
 	}
 	t.log = append(t.log, event)
 	t.writes = append(t.writes, w)
@@ -182,27 +134,13 @@ func (s *Server) Get(k *Kind, namespace, name string) Object {
 // List returns the stored objects of a kind in the order of their storage keys; an empty namespace means all. They are
 // immutable, the slice is the caller's.
 func (s *Server) List(k *Kind, namespace string) []Object {
-	entries := inNamespace(s.table(k.behind()).entries, namespace)
-	objects := make([]Object, len(entries))
-	for i := range entries {
-		objects[i] = k.shown(entries[i].object)
+	found := s.table(k.behind()).inNamespace(namespace)
+	objects := make([]Object, 0, found.len())
+	for e := range found.entries() {
+		objects = append(objects, k.shown(e.object))
 	}
 	s.showOwners(k, objects)
 	return objects
-}
-
-// inNamespace returns the entries of a namespace; an empty one means all.
-func inNamespace(entries []entry, namespace string) []entry {
-	if namespace == "" {
-		return entries
-	}
-	t := table{entries: entries}
-	first, _ := t.find(namespace, "")
-	last := first
-	for last < len(entries) && entries[last].namespace == namespace {
-		last++
-	}
-	return entries[first:last]
 }
 
 // Log returns the events of a kind, those before the snapshot the server started from included. The slice only ever grows
@@ -241,8 +179,7 @@ func (s *Server) Snapshot() *Snapshot {
 		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
 	}
 	for i, t := range s.tables {
-		t.shared = true
-		snapshot.tables[i] = table{entries: t.entries, shared: true, log: slices.Clip(t.log), writes: slices.Clip(t.writes), applied: t.applied}
+		snapshot.tables[i] = table{index: t.share(), log: slices.Clip(t.log), writes: slices.Clip(t.writes), applied: t.applied}
 	}
 	return snapshot
 }
