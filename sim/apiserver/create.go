@@ -171,7 +171,11 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
 	key := uidKey(k, obj.GetNamespace(), obj.GetName())
 	n := s.uids.count(key)
-	s.initialize(k, obj, uidFor(key, n))
+	if req.DryRun { // the object that is created afterwards has another UID
+		s.initialize(k, obj, uidFor(key+"?dryRun", n))
+	} else {
+		s.initialize(k, obj, uidFor(key, n))
+	}
 	if k.admit != nil {
 		if err := k.admit(s, obj); err != nil {
 			return failed(err)
