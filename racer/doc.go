@@ -4,6 +4,8 @@
 //
 //   - [StatefulSetController]: kube-controller-manager's StatefulSet controller.
 //   - [GarbageCollector]: kube-controller-manager's garbage collector.
+//   - [NamespaceController]: its namespace controller, which empties what is being deleted.
+//   - [DisruptionController]: its disruption controller, which says how many pods may be evicted.
 //   - [Scheduler]: binds pods to nodes.
 //   - [Kubelet]: runs and terminates pods, on every node there is.
 //   - [VolumeBinder]: binds claims, and lets a claim go that no pod uses.
@@ -24,6 +26,8 @@ import "github.com/stalemate-dev/stalemate/sim"
 var (
 	_ sim.Racer = (*StatefulSetController)(nil)
 	_ sim.Racer = (*GarbageCollector)(nil)
+	_ sim.Racer = (*NamespaceController)(nil)
+	_ sim.Racer = (*DisruptionController)(nil)
 	_ sim.Racer = (*Scheduler)(nil)
 	_ sim.Racer = (*Kubelet)(nil)
 	_ sim.Racer = (*VolumeBinder)(nil)

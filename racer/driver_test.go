@@ -24,14 +24,16 @@ import (
 type driver struct {
 	t      *testing.T
 	server *apiserver.Server
-	now    time.Time
-	random *rand.Rand
-	actors []*driverEnv
-	since  int
-	calls  []string // "actor verb kind/subresource name -> code", in order
-	logs   []string
-	commit time.Time // of the last commit
-	seen   map[apiserver.Object]string
+	// namespace is where the test's own objects are; "default" unless it says otherwise.
+	namespace string
+	now       time.Time
+	random    *rand.Rand
+	actors    []*driverEnv
+	since     int
+	calls     []string // "actor verb kind/subresource name -> code", in order
+	logs      []string
+	commit    time.Time // of the last commit
+	seen      map[apiserver.Object]string
 	// refuse, if set, answers a request instead of the server.
 	refuse func(actor string, r *apiserver.Request) *apiserver.Response
 	// after, if set, is called after each request.
@@ -41,7 +43,7 @@ type driver struct {
 }
 
 func newDriver(t *testing.T, version apiserver.Version) *driver {
-	d := &driver{t: t, now: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), seen: map[apiserver.Object]string{}}
+	d := &driver{t: t, namespace: "default", now: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), seen: map[apiserver.Object]string{}}
 	d.server = apiserver.NewServer(apiserver.NewKinds(version), func() time.Time { return d.now })
 	t.Cleanup(d.checkUnchanged)
 	return d
@@ -257,12 +259,12 @@ func (d *driver) must(r *apiserver.Request) apiserver.Object {
 }
 
 func (d *driver) target(kind, name string) target {
-	return target{kind: d.kind(kind), namespace: "default", name: name, manager: "test"}
+	return target{kind: d.kind(kind), namespace: d.namespace, name: name, manager: "test"}
 }
 
 func (d *driver) create(kind string, obj apiserver.Object) apiserver.Object {
 	d.t.Helper()
-	obj.SetNamespace("default")
+	obj.SetNamespace(d.namespace)
 	return d.must(d.target(kind, obj.GetName()).create(obj))
 }
 
@@ -286,12 +288,12 @@ func (d *driver) delete(kind, name string, policy metav1.DeletionPropagation) {
 }
 
 func (d *driver) get(kind, name string) apiserver.Object {
-	return d.server.Get(d.kind(kind), "default", name)
+	return d.server.Get(d.kind(kind), d.namespace, name)
 }
 
 func (d *driver) names(kind string) []string {
 	var names []string
-	for _, obj := range d.server.List(d.kind(kind), "default") {
+	for _, obj := range d.server.List(d.kind(kind), d.namespace) {
 		names = append(names, obj.GetName())
 	}
 	return names
@@ -365,6 +367,15 @@ func (i *driverInformer) advance() {
 func (i *driverInformer) relist() {
 	for _, delta := range i.view.Relist() {
 		i.deliver(delta)
+	}
+}
+
+// catchUp delivers to the racer's informers all that is pending.
+func (e *driverEnv) catchUp() {
+	for _, informer := range e.informers {
+		for _, ok := informer.view.Pending(); ok; _, ok = informer.view.Pending() {
+			informer.advance()
+		}
 	}
 }
 

@@ -96,15 +96,15 @@ func traceConfig(t *testing.T, version apiserver.Version, script []traceStep, wi
 			continue
 		case step.Create != nil:
 			set := step.Create.DeepCopy()
-			set.Namespace = "default"
+			set.Namespace = traceNamespace
 			next.Create = &UserCreate{Kind: "StatefulSet", Object: set}
 		case step.Patch != nil:
 			next.Patch = &UserPatch{
-				Kind: step.Patch.Kind, Namespace: "default", Name: step.Patch.Name,
+				Kind: step.Patch.Kind, Namespace: traceNamespace, Name: step.Patch.Name,
 				Type: types.MergePatchType, Data: step.Patch.Merge,
 			}
 		case step.Delete != nil:
-			next.Delete = &UserDelete{Kind: step.Delete.Kind, Namespace: "default", Name: step.Delete.Name}
+			next.Delete = &UserDelete{Kind: step.Delete.Kind, Namespace: traceNamespace, Name: step.Delete.named()}
 			if policy := step.Delete.PropagationPolicy; policy != "" {
 				next.Delete.Options.PropagationPolicy = &policy
 			}
@@ -113,11 +113,13 @@ func traceConfig(t *testing.T, version apiserver.Version, script []traceStep, wi
 	}
 	config := &sim.Config{
 		Name: "trace", Kinds: apiserver.NewKinds(version), Unsettled: true,
+		Given:  []apiserver.Object{newNamespace(traceNamespace)},
 		Limits: sim.Limits{Steps: 100_000, VirtualTime: 100 * time.Hour},
 		Racers: []sim.RacerConfig{
 			{Name: "witness", New: witness},
 			{Name: "kcm", New: func() sim.Racer { return NewStatefulSetController(StatefulSetControllerOptions{Version: version}) }},
 			{Name: "gc", New: func() sim.Racer { return NewGarbageCollector(GarbageCollectorOptions{}) }},
+			{Name: "namespaces", New: func() sim.Racer { return NewNamespaceController(NamespaceControllerOptions{}) }},
 			{Name: "user", WithScript: true, New: func() sim.Racer { return NewUser(user) }},
 		},
 	}
@@ -152,5 +154,5 @@ func (w *witness) Start(env sim.RacerEnv) {
 func (w *witness) log(kind string) []apiserver.Event { return w.events[kind] }
 
 func (w *witness) list(kind string) []apiserver.Object {
-	return w.views[kind].List("default")
+	return w.views[kind].List(traceNamespace)
 }

@@ -11,11 +11,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/cache"
 )
 
 // GarbageCollectorOptions configures a [GarbageCollector].
@@ -36,12 +38,14 @@ type GarbageCollector struct {
 	toDelete sim.RacerQueue
 	toOrphan sim.RacerQueue
 	graph    graph
+	views    map[*apiserver.Kind]*cache.View
+	orphans  map[string]*node // the owners that were queued to be orphaned; one may have left the graph since
 }
 
 // NewGarbageCollector returns the collector for one run.
 func NewGarbageCollector(options GarbageCollectorOptions) *GarbageCollector {
 	options.Workers = cmp.Or(options.Workers, 20)
-	return &GarbageCollector{options: options}
+	return &GarbageCollector{options: options, views: map[*apiserver.Kind]*cache.View{}, orphans: map[string]*node{}}
 }
 
 // Start implements [sim.Racer].
@@ -52,20 +56,23 @@ func (g *GarbageCollector) Start(env sim.RacerEnv) {
 		return &deleteAttempt{gc: g, node: g.graph.byKey[key]}
 	})
 	g.toOrphan = env.Queue("attempt-to-orphan", g.options.Workers, func(key string) sim.Task {
-		return &orphanAttempt{gc: g, node: g.graph.byKey[key]}
+		return &orphanAttempt{gc: g, node: g.orphans[key]}
 	})
 	// Custom resources own workloads and these own pods: from the end of the table on, the initial lists show most
 	// owners before their dependents, which saves a live read for each.
-	for _, kind := range slices.Backward(env.Kinds()) {
+	for _, kind := range slices.Backward(preferred(env.Kinds())) {
 		if kind.GroupVersionKind.Kind != "Event" {
-			env.Informer(kind, g.graph.handler(kind).handle)
+			g.views[kind] = env.Informer(kind, g.graph.handler(kind).handle)
 		}
 	}
 }
 
 func (g *GarbageCollector) suspect(n *node) { g.add(g.toDelete, n) }
 
-func (g *GarbageCollector) orphan(n *node) { g.add(g.toOrphan, n) }
+func (g *GarbageCollector) orphan(n *node) {
+	g.orphans[n.key] = n
+	g.add(g.toOrphan, n)
+}
 
 func (g *GarbageCollector) add(queue sim.RacerQueue, n *node) {
 	if g.options.Delay > 0 {
@@ -81,6 +88,27 @@ func (g *GarbageCollector) kindOf(apiVersion, kind string) *apiserver.Kind {
 		if k.GroupVersionKind.Kind == kind && k.GroupVersion().String() == apiVersion {
 			return k
 		}
+	}
+	return nil
+}
+
+// preferred returns the kinds that discovery prefers: one version of each resource.
+func preferred(kinds []*apiserver.Kind) []*apiserver.Kind {
+	seen := map[schema.GroupResource]bool{}
+	var all []*apiserver.Kind
+	for _, kind := range kinds {
+		if kind.Alias == nil && !seen[kind.GroupResource()] {
+			seen[kind.GroupResource()] = true
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
+// cached returns an object as the collector's informer has it, nil if it does not; getMetadata of patch.go.
+func (g *GarbageCollector) cached(t target) apiserver.Object {
+	if view := g.views[t.kind]; view != nil {
+		return view.Get(t.namespace, t.name)
 	}
 	return nil
 }
@@ -111,8 +139,8 @@ const (
 	attemptItem                   // a live read of the item
 	attemptOwner                  // of one of its owners
 	attemptPatch                  // a strategic patch of its owners
-	attemptMergePatch             // the same as a merge patch, where a strategic one is not supported
-	attemptUnblock                // the same for references that must not block
+	attemptMergeRead              // a live read for a merge patch, where a strategic one is not supported and no informer has the item
+	attemptMergePatch             // that patch
 	attemptDelete
 	attemptReread // a live read after a conflict
 	attemptRetry  // a delete without the revision
@@ -135,6 +163,7 @@ type deleteAttempt struct {
 	waiting  []types.UID
 	policy   metav1.DeletionPropagation
 	finalize *finalizerRemoval
+	unblocks bool // the patch is to make the references not block, and a delete follows
 }
 
 // Next implements [sim.Task].
@@ -146,13 +175,8 @@ func (a *deleteAttempt) Next(resp *apiserver.Response) sim.Action {
 		return a.itemRead(resp)
 	case attemptOwner:
 		return a.ownerRead(resp)
-	case attemptPatch:
-		if err := failure(resp); apierrors.IsUnsupportedMediaType(err) {
-			return a.mergePatch(attemptMergePatch, without(a.latest.GetOwnerReferences(), a.dropped()))
-		}
-		return a.over(failure(resp))
-	case attemptUnblock:
-		return a.unblockAnswered(resp)
+	case attemptPatch, attemptMergePatch, attemptMergeRead:
+		return a.patchAnswered(resp)
 	case attemptDelete, attemptReread, attemptRetry:
 		return a.deleteAnswered(resp)
 	case attemptFinalize:
@@ -290,7 +314,8 @@ func (a *deleteAttempt) decide() sim.Action {
 		a.policy = metav1.DeletePropagationForeground
 		if slices.ContainsFunc(a.node.sortedDependents(), func(d *node) bool { return d.deletingDependents }) {
 			// An owner and a dependent both wait: there may be a cycle, which must not block itself.
-			return a.call(attemptUnblock,
+			a.unblocks = true
+			return a.call(attemptPatch,
 				a.target.patch(types.StrategicMergePatchType, unblockPatch(a.node.uid, a.node.owners)))
 		}
 	case hasFinalizer(a.latest, metav1.FinalizerOrphanDependents):
@@ -303,24 +328,36 @@ func (a *deleteAttempt) decide() sim.Action {
 	return a.delete(attemptDelete, a.latest.GetResourceVersion())
 }
 
-func (a *deleteAttempt) unblockAnswered(resp *apiserver.Response) sim.Action {
+// patchAnswered goes on after a patch of the item's owners. A custom resource knows no strategic patch: it gets a merge patch of
+// what the informer shows, or of what a live read does where the informer has nothing.
+func (a *deleteAttempt) patchAnswered(resp *apiserver.Response) sim.Action {
 	err := failure(resp)
-	if apierrors.IsUnsupportedMediaType(err) {
-		refs := slices.Clone(a.latest.GetOwnerReferences())
+	switch {
+	case a.step == attemptPatch && apierrors.IsUnsupportedMediaType(err):
+		if obj := a.gc.cached(a.target); obj != nil {
+			return a.mergePatch(obj)
+		}
+		return a.call(attemptMergeRead, a.target.get())
+	case err != nil:
+		return a.over(err)
+	case a.step == attemptMergeRead:
+		return a.mergePatch(resp.Object)
+	case a.unblocks:
+		return a.delete(attemptDelete, a.latest.GetResourceVersion())
+	default:
+		return a.over(nil)
+	}
+}
+
+func (a *deleteAttempt) mergePatch(obj apiserver.Object) sim.Action {
+	refs := without(obj.GetOwnerReferences(), a.dropped())
+	if a.unblocks {
+		refs = slices.Clone(a.node.owners) // as the graph has them
 		for i := range refs {
 			refs[i] = unblocked(refs[i])
 		}
-		return a.mergePatch(attemptUnblock, refs)
 	}
-	if err != nil {
-		return a.over(err)
-	}
-	return a.delete(attemptDelete, a.latest.GetResourceVersion())
-}
-
-// mergePatch replaces the owner references of a custom resource, which knows no strategic patch, at the revision read.
-func (a *deleteAttempt) mergePatch(step attemptStep, refs []metav1.OwnerReference) sim.Action {
-	return a.call(step, a.target.patch(types.MergePatchType, ownersMergePatch(a.latest.GetResourceVersion(), refs)))
+	return a.call(attemptMergePatch, a.target.patch(types.MergePatchType, ownersMergePatch(obj.GetResourceVersion(), refs)))
 }
 
 // delete asks for the item's deletion if it still is what was read; an empty revision only checks that it is the item.
@@ -384,7 +421,7 @@ func (a *orphanAttempt) Next(resp *apiserver.Response) sim.Action {
 			a.errs = append(a.errs, fmt.Errorf("orphaning %s failed, %w", a.dependents[a.next].identity, err))
 		}
 		a.next++
-	case attemptItem:
+	case attemptMergeRead:
 		return a.itemRead(resp)
 	case attemptFinalize:
 		return a.removeFinalizer(resp)
@@ -420,8 +457,19 @@ func (a *orphanAttempt) patchNext() sim.Action {
 	return a.removeFinalizer(nil)
 }
 
-// mergePatch reads a custom resource, which knows no strategic patch, to patch its owners as it is then.
-func (a *orphanAttempt) mergePatch() sim.Action { return a.call(attemptItem, a.target.get()) }
+// mergePatch patches the owners of a custom resource, which knows no strategic patch, as the informer shows it; it reads one
+// that the informer does not have.
+func (a *orphanAttempt) mergePatch() sim.Action {
+	if obj := a.gc.cached(a.target); obj != nil {
+		return a.mergePatchOf(obj)
+	}
+	return a.call(attemptMergeRead, a.target.get())
+}
+
+func (a *orphanAttempt) mergePatchOf(obj apiserver.Object) sim.Action {
+	refs := without(obj.GetOwnerReferences(), []types.UID{a.node.uid})
+	return a.call(attemptMergePatch, a.target.patch(types.MergePatchType, ownersMergePatch(obj.GetResourceVersion(), refs)))
+}
 
 func (a *orphanAttempt) itemRead(resp *apiserver.Response) sim.Action {
 	if err := failure(resp); err != nil {
@@ -431,9 +479,7 @@ func (a *orphanAttempt) itemRead(resp *apiserver.Response) sim.Action {
 		a.next++
 		return a.patchNext()
 	}
-	refs := without(resp.Object.GetOwnerReferences(), []types.UID{a.node.uid})
-	return a.call(attemptMergePatch,
-		a.target.patch(types.MergePatchType, ownersMergePatch(resp.Object.GetResourceVersion(), refs)))
+	return a.mergePatchOf(resp.Object)
 }
 
 func (a *orphanAttempt) removeFinalizer(resp *apiserver.Response) sim.Action {

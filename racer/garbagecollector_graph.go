@@ -35,8 +35,8 @@ func (id identity) points(ref *metav1.OwnerReference, namespace string) bool {
 		(id.namespace == "" || id.namespace == namespace)
 }
 
-// A virtual node is looked up under one name after the other, ever more slowly, as client-go's rate limiter does: 5 ms,
-// doubling to more than a quarter of an hour.
+// A virtual node is looked up under one name after the other, ever more slowly: 5 ms, doubling to more than a quarter of an hour.
+// A real collector does not slow down below the 10 keys a second of its queue, and never comes to rest.
 const (
 	lookupPause = 5 * time.Millisecond
 	maxLookups  = 18
@@ -69,23 +69,60 @@ func (n *node) blockingDependents() []*node {
 	})
 }
 
-// splitDependents parts the dependents by whether their reference to the node names this identity.
+// splitDependents parts the dependents by whether their references to the node name this identity. One that refers to it in
+// several ways can be in both; partitionDependents.
 func (n *node) splitDependents(id identity) (matching, others []*node) {
 	for _, dependent := range n.sortedDependents() {
+		match, mismatch := false, false
 		for i := range dependent.owners {
-			ref := &dependent.owners[i]
-			if ref.UID != n.uid {
-				continue
+			if ref := &dependent.owners[i]; ref.UID == n.uid {
+				points := id.points(ref, dependent.namespace)
+				match, mismatch = match || points, mismatch || !points
 			}
-			if id.points(ref, dependent.namespace) {
-				matching = append(matching, dependent)
-			} else {
-				others = append(others, dependent)
-			}
-			break
+		}
+		if match {
+			matching = append(matching, dependent)
+		}
+		if mismatch {
+			others = append(others, dependent)
 		}
 	}
 	return matching, others
+}
+
+// compare orders identities as referenceLessThan does.
+func (id identity) compare(other identity) int {
+	return cmp.Or(cmp.Compare(id.kind, other.kind), cmp.Compare(id.apiVersion, other.apiVersion),
+		cmp.Compare(id.namespace, other.namespace), cmp.Compare(id.name, other.name))
+}
+
+// alternative returns under which other name the dependents know the UID of an identity that does not exist: the one that comes
+// next in the order of identities, or the first; getAlternateOwnerIdentity.
+func (id identity) alternative(dependents []*node) (identity, bool) {
+	var names []identity
+	for _, dependent := range dependents {
+		for i := range dependent.owners {
+			ref := &dependent.owners[i]
+			if ref.UID != id.uid || id.points(ref, dependent.namespace) {
+				continue
+			}
+			name := identityOf(ref, dependent.namespace)
+			if id.namespace == "" && name.apiVersion == id.apiVersion && name.kind == id.kind {
+				name.namespace = "" // the kind is known to have no namespaces
+			}
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, identity.compare)
+	for _, name := range names {
+		if id.compare(name) < 0 {
+			return name, true
+		}
+	}
+	if len(names) == 0 || names[0] == id {
+		return identity{}, false
+	}
+	return names[0], true
 }
 
 // graph is the collector's picture of who owns whom, as its informers tell it
@@ -191,7 +228,9 @@ func (g *graph) setOwners(n *node, refs []metav1.OwnerReference) {
 	for i := range old {
 		now := refOf(refs, old[i].UID)
 		if blocks(&old[i]) && (now == nil || !blocks(now)) {
-			g.wakeDeleting(old[i].UID)
+			if owner := g.byUID[old[i].UID]; owner != nil { // whether it waits for its dependents or not
+				g.gc.suspect(owner)
+			}
 		}
 		if now == nil {
 			g.detach(n, old[i].UID)
@@ -213,8 +252,9 @@ func refOf(refs []metav1.OwnerReference, uid types.UID) *metav1.OwnerReference {
 	return nil
 }
 
-// attach makes a node a dependent of an owner. An owner nobody has seen becomes a virtual node that is looked up; a
-// reference that does not agree with the owner that was seen makes the dependent suspect.
+// attach makes a node a dependent of an owner. An owner nobody has seen becomes a virtual node that is looked up. A
+// reference that does not agree with what is known of the owner makes the dependent suspect, and so does a virtual owner without
+// a namespace: it may be a namespaced one that a cluster-scoped object refers to. addDependentToOwners.
 func (g *graph) attach(n *node, ref *metav1.OwnerReference) {
 	owner := g.byUID[ref.UID]
 	if owner == nil {
@@ -225,7 +265,7 @@ func (g *graph) attach(n *node, ref *metav1.OwnerReference) {
 		return
 	}
 	owner.dependents[n.uid] = n
-	if !owner.points(ref, n.namespace) {
+	if !owner.points(ref, n.namespace) || owner.virtual && owner.namespace == "" && n.namespace != "" {
 		g.gc.suspect(n)
 	}
 }
@@ -269,11 +309,11 @@ func (g *graph) virtualDelete(id identity) {
 	}
 	if n.virtual && n.identity == id {
 		// Others know the same UID under another name: that one has to be looked up too.
-		for i := range others[0].owners {
-			if ref := &others[0].owners[i]; ref.UID == n.uid {
-				n.identity = identityOf(ref, others[0].namespace)
-			}
+		name, ok := id.alternative(others)
+		if !ok {
+			return
 		}
+		n.identity = name
 		n.lookups++
 		g.gc.toDelete.AddAfter(n.key, lookupPause<<min(n.lookups, maxLookups))
 	}

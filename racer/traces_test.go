@@ -18,6 +18,9 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
+// traceNamespace is where the scripts are played.
+const traceNamespace = "trace"
+
 // trace is what the real controllers did to a script.
 type trace struct {
 	Script []traceStep  `json:"script"`
@@ -41,6 +44,14 @@ type tracePatch struct {
 type traceDelete struct {
 	Kind, Name        string
 	PropagationPolicy metav1.DeletionPropagation
+}
+
+// named returns the name of what is deleted. Where a script deletes its namespace, that is ours.
+func (d *traceDelete) named() string {
+	if d.Kind == "Namespace" {
+		return traceNamespace
+	}
+	return d.Name
 }
 
 type traceState struct {
@@ -92,15 +103,18 @@ func readTrace(t *testing.T, file string) *trace {
 // play runs a script against the controllers that ran when it was recorded.
 func (d *driver) play(script []traceStep) {
 	d.t.Helper()
+	d.namespace = traceNamespace
+	d.must(d.target("Namespace", traceNamespace).create(newNamespace(traceNamespace)))
 	d.start("kcm", NewStatefulSetController(StatefulSetControllerOptions{Version: d.server.Kinds().Version()}))
 	d.start("gc", NewGarbageCollector(GarbageCollectorOptions{}))
+	d.start("namespaces", NewNamespaceController(NamespaceControllerOptions{}))
 	kubelet := d.start("kubelet", NewKubelet(KubeletOptions{Binds: true}))
 	for _, step := range script {
 		switch {
 		case step.Create != nil:
 			for {
 				set := step.Create.DeepCopy()
-				set.Namespace = "default"
+				set.Namespace = d.namespace
 				err := failure(d.do("test", d.target("StatefulSet", set.Name).create(set)))
 				if err == nil {
 					break
@@ -113,7 +127,7 @@ func (d *driver) play(script []traceStep) {
 		case step.Patch != nil:
 			d.patch(step.Patch.Kind, step.Patch.Name, string(step.Patch.Merge))
 		case step.Delete != nil:
-			d.delete(step.Delete.Kind, step.Delete.Name, step.Delete.PropagationPolicy)
+			d.delete(step.Delete.Kind, step.Delete.named(), step.Delete.PropagationPolicy)
 		case step.Kubelet != nil && !*step.Kubelet:
 			d.stop(kubelet)
 		case step.Settle:
@@ -126,7 +140,7 @@ func (d *driver) play(script []traceStep) {
 // final returns what is left.
 func (d *driver) final() []traceState {
 	log := func(kind string) []apiserver.Event { return d.server.Log(d.kind(kind)) }
-	list := func(kind string) []apiserver.Object { return d.server.List(d.kind(kind), "default") }
+	list := func(kind string) []apiserver.Object { return d.server.List(d.kind(kind), d.namespace) }
 	return finalState(log, list)
 }
 

@@ -45,6 +45,23 @@ var racerTypes = map[RacerType]racerType{
 			return func() sim.Racer { return racer.NewGarbageCollector(options) }
 		},
 	},
+	RacerNamespaceController: {
+		doc:   "kube-controller-manager's namespace controller: empties a namespace that is deleted, which otherwise stays",
+		block: "namespaceController",
+		build: func(_ *loader, r Racer) func() sim.Racer {
+			var options racer.NamespaceControllerOptions
+			if r.NamespaceController != nil {
+				options.Delay = duration(r.NamespaceController.Delay)
+			}
+			return func() sim.Racer { return racer.NewNamespaceController(options) }
+		},
+	},
+	RacerDisruptionController: {
+		doc: "kube-controller-manager's disruption controller: says how many pods of a PodDisruptionBudget may be evicted",
+		build: func(*loader, Racer) func() sim.Racer {
+			return func() sim.Racer { return racer.NewDisruptionController() }
+		},
+	},
 	RacerScheduler: {
 		doc: "binds pods to nodes in turn; without one, the kubelet binds them",
 		build: func(*loader, Racer) func() sim.Racer {

@@ -145,6 +145,7 @@ var referenced = []struct{ name, place string }{
 	{"Controller", "`spec.controllers[]`"},
 	{"Racer", "`spec.racers[]`"},
 	{"GarbageCollector", "`spec.racers[].garbageCollector`"},
+	{"NamespaceController", "`spec.racers[].namespaceController`"},
 	{"Kubelet", "`spec.racers[].kubelet`"},
 	{"Annotator", "`spec.racers[].annotator`"},
 	{"ScriptStep", "`spec.script[]`"},

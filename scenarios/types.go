@@ -113,6 +113,8 @@ type Racer struct {
 	Type RacerType `json:"type"`
 	// GarbageCollector configures a racer of that type.
 	GarbageCollector *GarbageCollector `json:"garbageCollector,omitempty"`
+	// NamespaceController configures a racer of that type.
+	NamespaceController *NamespaceController `json:"namespaceController,omitempty"`
 	// Kubelet configures a racer of that type.
 	Kubelet *Kubelet `json:"kubelet,omitempty"`
 	// Annotator configures a racer of that type, which cannot do without.
@@ -128,6 +130,12 @@ const (
 	RacerStatefulSetController RacerType = "StatefulSetController"
 	// RacerGarbageCollector is kube-controller-manager's garbage collector.
 	RacerGarbageCollector RacerType = "GarbageCollector"
+	// RacerNamespaceController is kube-controller-manager's namespace controller: it empties a namespace that is deleted. Without
+	// one, such a namespace stays Terminating for ever.
+	RacerNamespaceController RacerType = "NamespaceController"
+	// RacerDisruptionController is kube-controller-manager's disruption controller: it writes the status of PodDisruptionBudgets.
+	// Without one, no pod that a budget guards can be evicted.
+	RacerDisruptionController RacerType = "DisruptionController"
 	// RacerScheduler binds pods to a node. Without one, the kubelet does.
 	RacerScheduler RacerType = "Scheduler"
 	// RacerKubelet makes pods ready and takes terminating ones away.
@@ -142,6 +150,13 @@ const (
 // GarbageCollector configures a racer of type GarbageCollector.
 type GarbageCollector struct {
 	// Delay is the virtual time between an event and the collector looking at it. None by default.
+	Delay *metav1.Duration `json:"delay,omitempty"`
+}
+
+// NamespaceController configures a racer of type NamespaceController.
+type NamespaceController struct {
+	// Delay is the virtual time that the controller waits before it looks at a deleted namespace, beyond the 5 seconds of a real
+	// one. None by default.
 	Delay *metav1.Duration `json:"delay,omitempty"`
 }
 

@@ -184,6 +184,7 @@ func (v *validator) racer(r Racer, path *field.Path) {
 		{"annotator", r.Annotator != nil},
 		{"garbageCollector", r.GarbageCollector != nil},
 		{"kubelet", r.Kubelet != nil},
+		{"namespaceController", r.NamespaceController != nil},
 	}
 	for _, block := range blocks {
 		if block.set && block.name != racerTypes[r.Type].block {
@@ -194,6 +195,10 @@ func (v *validator) racer(r Racer, path *field.Path) {
 	case RacerGarbageCollector:
 		if r.GarbageCollector != nil {
 			v.notNegative(r.GarbageCollector.Delay, path.Child("garbageCollector", "delay"))
+		}
+	case RacerNamespaceController:
+		if r.NamespaceController != nil {
+			v.notNegative(r.NamespaceController.Delay, path.Child("namespaceController", "delay"))
 		}
 	case RacerKubelet:
 		v.kubelet(r.Kubelet, path.Child("kubelet"))
@@ -360,7 +365,7 @@ var requestVerbs = []string{
 }
 
 // subresources are those that a selector may choose, besides the main resource.
-var subresources = []string{"binding", "eviction", "scale", "status"}
+var subresources = []string{"binding", "eviction", "finalize", "scale", "status"}
 
 // selector checks a selector that may choose some verbs.
 func (v *validator) selector(s Selector, verbs []string, path *field.Path) {

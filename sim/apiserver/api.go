@@ -28,7 +28,7 @@ type Request struct {
 	Kind        *Kind
 	Namespace   string
 	Name        string
-	Subresource string // "", "status", "scale", "binding" or "eviction"
+	Subresource string // "", "status", "scale", "binding", "eviction" or "finalize"
 
 	// Object is the body of a Create or Update. The server takes it over: the caller must not touch it afterwards, and
 	// must hand in a copy if it does not own it. It has the stored form of its kind (see [Kind.Stored]).

@@ -80,6 +80,9 @@ func (s *Server) apply(req *Request) *Response {
 	if err != nil {
 		return failed(err)
 	}
+	if err := s.admitUpdate(req); err != nil {
+		return failed(err)
+	}
 	if err := checkRevision(req.Kind, obj, e); err != nil {
 		return failed(err)
 	}

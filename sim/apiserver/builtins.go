@@ -127,7 +127,7 @@ func addCore(rows []*Kind, version Version) {
 	})
 	rows[eventOrder] = row(version, "v1", "Event", "events", Kind{
 		ShortNames: []string{"ev"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, Volatile: true,
-		Fields: eventFields,
+		Fields: eventFields, Uncollected: true,
 	}, rules[corev1.Event]{validate: builtin.ValidateEvent})
 	rows[namespaceOrder] = row(version, "v1", "Namespace", "namespaces", Kind{
 		ShortNames: []string{"ns"}, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true, Fields: namespaceFields,

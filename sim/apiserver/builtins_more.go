@@ -128,7 +128,7 @@ func addWorkloads(rows []*Kind, version Version) {
 	}), rules[batchv1.CronJob]{defaults: builtin.DefaultCronJob, validate: builtin.ValidateCronJob})
 	rows[budgetOrder] = row(version, "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", Kind{
 		ShortNames: []string{"pdb"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec,
-		NotModelled: []string{"the disruption controller, which alone writes the status"},
+		NotModelled: []string{"the disruption controller, which alone writes the status: it is a racer"},
 	}, rules[policyv1.PodDisruptionBudget]{
 		validate: builtin.ValidatePodDisruptionBudget, validateStatus: builtin.ValidatePodDisruptionBudgetStatus,
 	})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,30 +91,6 @@ func placeIn(namespace string, obj Object) *statusError {
 		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
-}
-
-// admitNamespace is the admission plugin NamespaceLifecycle: nothing is created where there is no namespace, or where it
-// is going away; pkg/admission/plugin/namespace/lifecycle/admission.go.
-func (s *Server) admitNamespace(k *Kind, obj Object) *statusError {
-	if !k.Namespaced {
-		return nil
-	}
-	name := obj.GetNamespace()
-	namespaces := s.kinds.rows[namespaceOrder]
-	e := s.table(namespaces).get("", name)
-	if e == nil {
-		return notFound(namespaces, name)
-	}
-	if ns := e.object.(*corev1.Namespace); ns.Status.Phase != corev1.NamespaceTerminating && ns.DeletionTimestamp == nil {
-		return nil
-	}
-	err := apierrors.NewForbidden(k.GroupResource(), obj.GetName(),
-		errorText("unable to create new content in namespace "+name+" because it is being terminated"))
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
-		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
-		Message: "namespace " + name + " is being terminated",
-	})
-	return err
 }
 
 // createNew creates an object that has its defaults and its place.

@@ -1,12 +1,10 @@
 package apiserver
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -30,10 +28,14 @@ func (s *Server) delete(req *Request) *Response {
 			return response
 		}
 	}
+	return s.deleteStored(k, e, options, req.DryRun || len(options.DryRun) > 0)
+}
+
+// deleteStored deletes an object, or begins to; the options are valid.
+func (s *Server) deleteStored(k *Kind, e *entry, options metav1.DeleteOptions, dryRun bool) *Response {
 	if err := checkPreconditions(k, e, options.Preconditions); err != nil {
 		return failed(err)
 	}
-	dryRun := req.DryRun || len(options.DryRun) > 0
 	stored := e.object
 	marked, outcome := s.markDeleted(k, stored, &options)
 	response := answer(stored, stored)
@@ -177,6 +179,9 @@ func (s *Server) markAsDeleting(obj Object) {
 func (k *Kind) collectorFinalizers(obj Object, options *metav1.DeleteOptions) ([]string, bool) {
 	old := obj.GetFinalizers()
 	policy := k.propagation(old, options)
+	if k.Uncollected {
+		policy = metav1.DeletePropagationBackground
+	}
 	var finalizers []string
 	for _, f := range old {
 		if f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
@@ -216,47 +221,6 @@ func (k *Kind) propagation(finalizers []string, options *metav1.DeleteOptions) m
 		}
 	}
 	return k.DefaultPropagation
-}
-
-// deleteNamespace starts the end of a namespace: it is Terminating until the namespace controller has emptied it. It
-// returns nil for one that is ready to go as any other object; pkg/registry/core/namespace/storage/storage.go of
-// k8s.io/kubernetes.
-func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
-	ns := stored.(*corev1.Namespace)
-	if refusal := refuseNamespaceDelete(ns, req.Delete.Preconditions); refusal != "" {
-		return failed(apierrors.NewConflict(req.Kind.GroupResource(), ns.Name, errorText(refusal)))
-	}
-	switch ns.Name {
-	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
-		refusal := errorText("this namespace may not be deleted")
-		return failed(apierrors.NewForbidden(req.Kind.GroupResource(), ns.Name, refusal))
-	}
-	switch {
-	case ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0:
-		return answer(stored, stored)
-	case ns.DeletionTimestamp != nil:
-		return nil
-	}
-	s.gap("namespaces are marked as Terminating but never emptied: there is no namespace controller")
-	terminating := *ns
-	now := s.timestamp()
-	terminating.DeletionTimestamp = &now
-	terminating.Status.Phase = corev1.NamespaceTerminating
-	return s.write(req.Kind, &terminating, stored, req.DryRun || len(req.Delete.DryRun) > 0)
-}
-
-func refuseNamespaceDelete(ns *corev1.Namespace, preconditions *metav1.Preconditions) string {
-	const text = "Precondition failed: %[1]s in precondition: %[2]s, %[1]s in object meta: %[3]s"
-	switch p := preconditions; {
-	case p == nil:
-		return ""
-	case p.UID != nil && *p.UID != ns.UID:
-		return fmt.Sprintf(text, "UID", *p.UID, ns.UID)
-	case p.ResourceVersion != nil && *p.ResourceVersion != ns.ResourceVersion:
-		return fmt.Sprintf(text, "ResourceVersion", *p.ResourceVersion, ns.ResourceVersion)
-	default:
-		return ""
-	}
 }
 
 // deleteCollection lists and deletes one object after another, in the order of their storage keys. It stops at the first

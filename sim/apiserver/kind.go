@@ -37,6 +37,8 @@ type Kind struct {
 	CreateKeepsStatus bool
 	// DefaultPropagation is what a delete without a policy does.
 	DefaultPropagation metav1.DeletionPropagation
+	// Uncollected says that the garbage collector has nothing to do with the kind (Event): a delete never waits for it.
+	Uncollected bool
 	// Graceful says how a delete may leave the object in place for a while; nil for kinds deleted at once.
 	Graceful func(obj Object, options *metav1.DeleteOptions) (seconds int64, graceful bool)
 

@@ -24,6 +24,7 @@ type Server struct {
 	gaps      map[string]bool
 	tracking  bool // see TrackManagedFields
 	uncached  bool // see WithoutWatchCache
+	homeless  bool // a namespace has gone, and may have left objects behind
 	author    *author
 	authors   map[author]*author
 }
@@ -79,6 +80,10 @@ func (s *Server) route(req *Request) *Response {
 		return s.doScale(req)
 	case "binding":
 		return s.doBinding(req)
+	case "eviction":
+		return s.doEviction(req)
+	case "finalize":
+		return s.doFinalize(req)
 	default:
 		s.gap(fmt.Sprintf("%s/%s is not modelled: requests to it are answered with 404", req.Kind.Resource, req.Subresource))
 		return failed(noSuchResource())
@@ -131,7 +136,7 @@ func (s *Server) gap(text string) { s.gaps[text] = true }
 // Gaps returns what was asked of the server that it does not model, sorted. While it is not empty, a pass means less than
 // it seems.
 func (s *Server) Gaps() []string {
-	gaps := make([]string, 0, len(s.gaps))
+	gaps := s.namespaceGaps()
 	for text := range s.gaps {
 		gaps = append(gaps, text)
 	}

@@ -111,6 +111,7 @@ func (s *Server) commitWrite(k *Kind, obj, prev Object, w write, fields *ownersh
 		event.Object = k.shallowCopy(prev)
 		event.Object.SetResourceVersion(strconv.FormatInt(s.revision, 10))
 		t.remove(prev.GetNamespace(), prev.GetName())
+		s.homeless = s.homeless || k.order == namespaceOrder
 	default:
 		if prev == nil {
 			event.Type = Added
@@ -170,6 +171,7 @@ type Snapshot struct {
 	gaps      map[string]bool
 	tracking  bool
 	uncached  bool
+	homeless  bool
 }
 
 // Snapshot returns the present state. Objects are shared, not copied.
@@ -177,6 +179,7 @@ func (s *Server) Snapshot() *Snapshot {
 	snapshot := &Snapshot{
 		kinds: s.kinds, tables: make([]table, len(s.tables)), revision: s.revision, compacted: s.compacted,
 		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
+		homeless: s.homeless,
 	}
 	for i, t := range s.tables {
 		snapshot.tables[i] = table{index: t.share(), log: slices.Clip(t.log), writes: slices.Clip(t.writes), applied: t.applied}
@@ -190,6 +193,7 @@ func (s *Snapshot) NewServer(now Clock) *Server {
 	server := &Server{
 		kinds: s.kinds, now: now, tables: make([]*table, len(s.tables)), revision: s.revision, compacted: s.compacted,
 		uids: counter{base: s.uids}, names: counter{base: s.names}, gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
+		homeless: s.homeless,
 	}
 	tables := slices.Clone(s.tables)
 	for i := range tables {

@@ -29,6 +29,9 @@ func (s *Server) doBinding(req *Request) *Response {
 	if err := placeIn(req.Namespace, binding); err != nil {
 		return failed(err)
 	}
+	if err := s.admitInto(req.Kind, req.Namespace, req.Name); err != nil {
+		return failed(err)
+	}
 	if binding.Name != req.Name {
 		return failed(badRequest("name in URL does not match name in Binding object"))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -68,6 +69,9 @@ func (s *Server) replace(req *Request, obj Object, e *entry) *Response {
 
 // replaceThrough does so for a request to a subresource, which may own what it changes of the main resource.
 func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e *entry) *Response {
+	if err := s.admitUpdate(req); err != nil {
+		return failed(err)
+	}
 	if err := checkRevision(req.Kind, obj, e); err != nil {
 		return failed(err)
 	}
@@ -78,9 +82,12 @@ func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e 
 // settle is the rest of it, once it is known who owns the fields of the new object.
 func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	k := req.Kind
-	if req.Subresource == "status" {
+	switch req.Subresource {
+	case "status":
 		obj = k.resetForStatus(s, obj, stored)
-	} else {
+	case "finalize":
+		k.resetForFinalize(obj, stored)
+	default:
 		k.resetForUpdate(obj, stored)
 	}
 	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
@@ -269,6 +276,8 @@ func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorLis
 		if k.ValidateStatus != nil {
 			errs = append(errs, k.ValidateStatus(obj, stored, s.kinds.version)...)
 		}
+	case req.Subresource == "finalize":
+		errs = append(errs, builtin.ValidateNamespaceFinalize(as[corev1.Namespace](obj))...)
 	case k.Validate != nil:
 		errs = append(errs, req.rules().Validate(obj, stored, s.kinds.version)...)
 	}

@@ -8,6 +8,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -216,6 +217,42 @@ func TestSubresources(t *testing.T) {
 	if calls := called(h, schedule.Update); len(calls) != 2 || calls[0] != want {
 		t.Errorf("updates are %q, want the first to be %q", calls, want)
 	}
+}
+
+// TestEviction evicts pods that a budget guards, and one that two do.
+func TestEviction(t *testing.T) {
+	guarded := func(name string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": name}},
+			Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main", Image: "main"}}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+			}},
+		}
+	}
+	budget := func(name, app string, allowed int32) *policyv1.PodDisruptionBudget {
+		return &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+			Status:     policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: allowed, CurrentHealthy: 1},
+		}
+	}
+	expect(t, sim.Plan{}, writing(func(ctx context.Context, c ctrlclient.Client, d *diary) error {
+		for _, name := range []string{"a", "b", "c"} {
+			pod := guarded(name)
+			err := c.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})
+			d.write("%s: %s %v", name, apierrors.ReasonForError(err), err)
+			if err := c.Get(ctx, key(name), pod); err != nil {
+				return err
+			}
+			d.write("%s is terminating: %t", name, pod.DeletionTimestamp != nil)
+		}
+		return nil
+	}, guarded("a"), guarded("b"), guarded("c"), budget("a", "a", 1), budget("b", "b", 0), budget("c", "c", 1), budget("d", "c", 1)),
+		"a:  <nil>", "a is terminating: true",
+		"b: TooManyRequests Cannot evict pod as it would violate the pod's disruption budget.", "b is terminating: false",
+		"c:  This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+		"c is terminating: false")
 }
 
 // TestControllerUtil checks the helpers that read, change and write.

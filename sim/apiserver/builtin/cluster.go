@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -31,11 +32,28 @@ func ValidateLease(lease, _ *coordinationv1.Lease, _ string) field.ErrorList {
 func ValidateNamespace(namespace, _ *corev1.Namespace, _ string) field.ErrorList {
 	var errs field.ErrorList
 	for _, finalizer := range namespace.Spec.Finalizers {
-		at := field.NewPath("spec", "finalizers")
-		errs = append(errs, named(string(finalizer), validation.IsQualifiedName, at)...)
-		if finalizer != corev1.FinalizerKubernetes && !strings.Contains(string(finalizer), "/") {
-			errs = append(errs, field.Invalid(at, string(finalizer), "name is neither a standard finalizer name nor is it fully qualified"))
-		}
+		errs = append(errs, validateSpecFinalizer(finalizer, field.NewPath("spec", "finalizers"))...)
+	}
+	return errs
+}
+
+// ValidateNamespaceFinalize checks a write to the subresource finalize, which names each finalizer it complains about.
+func ValidateNamespaceFinalize(namespace *corev1.Namespace) field.ErrorList {
+	var errs field.ErrorList
+	for i, finalizer := range namespace.Spec.Finalizers {
+		errs = append(errs, validateSpecFinalizer(finalizer, field.NewPath("spec", "finalizers").Index(i))...)
+	}
+	return errs
+}
+
+func validateSpecFinalizer(finalizer corev1.FinalizerName, at *field.Path) field.ErrorList {
+	errs := named(string(finalizer), validation.IsQualifiedName, at)
+	switch finalizer {
+	case corev1.FinalizerKubernetes, metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		return errs
+	}
+	if !strings.Contains(string(finalizer), "/") {
+		errs = append(errs, field.Invalid(at, string(finalizer), "name is neither a standard finalizer name nor is it fully qualified"))
 	}
 	return errs
 }

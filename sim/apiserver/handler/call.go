@@ -120,7 +120,10 @@ func (c *call) execute(req *apiserver.Request, form representation) (*answer, er
 		return nil, ended(c.r, err)
 	}
 	c.warnings = append(c.warnings, response.Warnings...)
-	if response.Err != nil {
+	switch {
+	case response.Err != nil && response.Code < http.StatusBadRequest: // a success that tells of a failure
+		return show(form, response.Code, statusOf(response.Err))
+	case response.Err != nil:
 		return nil, response.Err
 	}
 	result, err := result(req, response)

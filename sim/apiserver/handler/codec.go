@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,11 +74,16 @@ func (w wire) decode(info runtime.SerializerInfo, body []byte, want schema.Group
 	case err != nil:
 		return nil, nil, badRequest("the object provided is unrecognized (must be of type %s): %s (%s)",
 			want.Kind, w.readable(err), summary(body, 30))
-	case found.GroupVersion() != want.GroupVersion():
+	case found.GroupVersion() != want.GroupVersion() && !slices.Contains(otherBodies[want], found.GroupVersion()):
 		return nil, nil, badRequest("the API version in the data (%s) does not match the expected API version (%s)",
 			found.GroupVersion(), want.GroupVersion())
 	}
 	return obj, unknown, nil
+}
+
+// otherBodies are the versions in which a body is taken besides its own: AcceptsGroupVersion of what is behind the subresource.
+var otherBodies = map[schema.GroupVersionKind][]schema.GroupVersion{
+	evictionKind: {{Group: "policy", Version: "v1beta1"}},
 }
 
 // convertible reports why an object cannot be made one of the wanted kind: another version of it can.

@@ -20,8 +20,9 @@ type subresource struct {
 }
 
 var (
-	readWrite = []string{"get", "patch", "update"}
-	scaleKind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	readWrite    = []string{"get", "patch", "update"}
+	evictionKind = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
+	scaleKind    = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 )
 
 // moreSubresources are those that the kinds table says nothing of.
@@ -29,7 +30,7 @@ var moreSubresources = map[schema.GroupResource][]subresource{
 	{Resource: "pods"}: {
 		{"binding", []string{"create"}, schema.GroupVersionKind{Version: "v1", Kind: "Binding"}},
 		{"ephemeralcontainers", readWrite, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}},
-		{"eviction", []string{"create"}, schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}},
+		{"eviction", []string{"create"}, evictionKind},
 		{"resize", readWrite, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}},
 	},
 	{Resource: "namespaces"}: {{"finalize", []string{"update"}, schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}}},
