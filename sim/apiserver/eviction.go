@@ -159,8 +159,8 @@ func sparesUnready(budget *policyv1.PodDisruptionBudget) bool {
 // budgets returns the budgets that guard the pod.
 func (ev *eviction) budgets() []*policyv1.PodDisruptionBudget {
 	var budgets []*policyv1.PodDisruptionBudget
-	entries := ev.server.table(ev.server.kinds.rows[budgetOrder]).entries
-	for _, e := range inNamespace(entries, ev.pod.Namespace) {
+	stored := ev.server.table(ev.server.kinds.rows[budgetOrder])
+	for e := range stored.inNamespace(ev.pod.Namespace).entries() {
 		budget := e.object.(*policyv1.PodDisruptionBudget)
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err == nil && selector.Matches(labels.Set(ev.pod.Labels)) {

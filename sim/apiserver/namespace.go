@@ -155,7 +155,7 @@ func (k *Kind) resetForFinalize(obj, stored Object) {
 // conditions before it does anything else that lasts.
 func (s *Server) namespaceGaps() []string {
 	gaps := make([]string, 0, len(s.gaps))
-	for _, e := range s.table(s.kinds.rows[namespaceOrder]).entries {
+	for e := range s.table(s.kinds.rows[namespaceOrder]).all().entries() {
 		if ns := as[corev1.Namespace](e.object); ns.DeletionTimestamp != nil && len(ns.Status.Conditions) == 0 {
 			gaps = append(gaps, "the namespace "+ns.Name+" is Terminating and nobody empties it: let a NamespaceController race")
 		}
