@@ -228,8 +228,10 @@ func (k *Kind) propagation(finalizers []string, options *metav1.DeleteOptions) m
 func (s *Server) deleteCollection(req *Request) *Response {
 	if req.Kind.Namespaced && req.Namespace == "" {
 		// Only the collections of single namespaces can be deleted: pkg/endpoints/installer.go.
-		code := http.StatusMethodNotAllowed
-		return failed(apierrors.NewGenericServerResponse(code, "delete", req.Kind.GroupResource(), "", "", 0, true))
+		if req.Kind.Custom() {
+			return failed(noSuchResource())
+		}
+		return failed(noSuchMethod())
 	}
 	if req.Kind.order == namespaceOrder {
 		return failed(noSuchMethod())

@@ -92,6 +92,15 @@ func noSuchResource() *statusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }
 
+// noSubresource is a request for a subresource that its kind does not have; of a custom resource, serveResource in
+// pkg/apiserver/customresource_handler.go of k8s.io/apiextensions-apiserver.
+func noSubresource(req *Request) *statusError {
+	if req.Kind.Custom() {
+		return notFound(req.Kind, req.Name)
+	}
+	return noSuchResource()
+}
+
 // noSuchMethod is a method that a path does not take.
 func noSuchMethod() *statusError {
 	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)

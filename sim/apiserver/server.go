@@ -71,7 +71,7 @@ func (s *Server) route(req *Request) *Response {
 	case "status":
 		switch {
 		case !req.Kind.HasStatus:
-			return failed(noSuchResource())
+			return failed(noSubresource(req))
 		case req.Verb != schedule.Get && req.Verb != schedule.Update && req.Verb != schedule.Patch:
 			return failed(noSuchMethod())
 		}
@@ -85,8 +85,10 @@ func (s *Server) route(req *Request) *Response {
 	case "finalize":
 		return s.doFinalize(req)
 	default:
-		s.gap(fmt.Sprintf("%s/%s is not modelled: requests to it are answered with 404", req.Kind.Resource, req.Subresource))
-		return failed(noSuchResource())
+		if !req.Kind.Custom() {
+			s.gap(fmt.Sprintf("%s/%s is not modelled: requests to it are answered with 404", req.Kind.Resource, req.Subresource))
+		}
+		return failed(noSubresource(req))
 	}
 }
 

@@ -23,9 +23,17 @@ import (
 
 // liveClient is a client whose reads and writes are requests to the server.
 type liveClient struct {
-	env    *sim.Env
+	env    *sim.Env // nil without an engine
+	server requester
 	codec  *codec
 	mapper meta.RESTMapper
+	// place says what kind a request is for, where that depends on the request; nil for a client of an engine.
+	place func(*apiserver.Request) *apiserver.Kind
+}
+
+// requester carries requests to the server. The error is that of a request which is not answered.
+type requester interface {
+	Do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error)
 }
 
 // cachingClient is a manager's client: it reads from informers' caches, but for unstructured objects, and writes to the
@@ -65,10 +73,13 @@ func isUnstructured(obj runtime.Object) bool {
 
 // do makes a request, and turns an answer that is an error into one.
 func (c *liveClient) do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error) {
+	if c.place != nil {
+		r.Kind = c.place(r)
+	}
 	if err := preflight(r); err != nil {
 		return nil, err
 	}
-	response, err := c.env.Do(ctx, r)
+	response, err := c.server.Do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +186,8 @@ func (c *liveClient) List(ctx context.Context, list client.ObjectList, opts ...c
 	if err != nil {
 		return err
 	}
-	if err := c.codec.copyList(kind, response.Items, list, false); err != nil {
+	// A server writes apiVersion and kind into the items of a list only of custom resources, and there they stay.
+	if err := c.codec.copyList(kind, response.Items, list, kind.Custom()); err != nil {
 		return err
 	}
 	if untyped, ok := list.(*unstructured.UnstructuredList); ok {
@@ -195,7 +207,7 @@ func (c *liveClient) write(
 	if err != nil {
 		return err
 	}
-	encoded, err := c.codec.encode(kind, body, subresource)
+	encoded, err := c.codec.encode(kind, body, subresource, options.fieldValidation)
 	if err != nil {
 		return err
 	}
@@ -210,14 +222,15 @@ func (c *liveClient) write(
 }
 
 type writeOptions struct {
-	dryRun       []string
-	fieldManager string
-	force        *bool
+	dryRun          []string
+	fieldManager    string
+	fieldValidation string
+	force           *bool
 }
 
 // patchOptions are those of a patch as they are sent.
 func patchOptions(raw *metav1.PatchOptions) writeOptions {
-	return writeOptions{dryRun: raw.DryRun, fieldManager: raw.FieldManager, force: raw.Force}
+	return writeOptions{dryRun: raw.DryRun, fieldManager: raw.FieldManager, fieldValidation: raw.FieldValidation, force: raw.Force}
 }
 
 // Create implements client.Client. It clears apiVersion and kind of a typed object, as controller-runtime's does.
@@ -226,7 +239,9 @@ func (c *liveClient) Create(ctx context.Context, obj client.Object, opts ...clie
 		return errors.New("cannot create using only metadata")
 	}
 	options := (&client.CreateOptions{}).ApplyOptions(opts)
-	return c.write(ctx, schedule.Create, obj, obj, "", writeOptions{dryRun: options.DryRun, fieldManager: options.FieldManager})
+	return c.write(ctx, schedule.Create, obj, obj, "", writeOptions{
+		dryRun: options.DryRun, fieldManager: options.FieldManager, fieldValidation: options.FieldValidation,
+	})
 }
 
 // Update implements client.Client.
@@ -236,7 +251,9 @@ func (c *liveClient) Update(ctx context.Context, obj client.Object, opts ...clie
 	}
 	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.UpdateOptions{}).ApplyOptions(opts)
-	return c.write(ctx, schedule.Update, obj, obj, "", writeOptions{dryRun: options.DryRun, fieldManager: options.FieldManager})
+	return c.write(ctx, schedule.Update, obj, obj, "", writeOptions{
+		dryRun: options.DryRun, fieldManager: options.FieldManager, fieldValidation: options.FieldValidation,
+	})
 }
 
 // Patch implements client.Client.
@@ -259,7 +276,7 @@ func (c *liveClient) patch(
 	}
 	response, err := c.do(ctx, &apiserver.Request{
 		Verb: schedule.Patch, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
-		Subresource: subresource, PatchType: patch.Type(), PatchData: data,
+		Subresource: subresource, PatchType: patch.Type(), PatchData: data, FieldValidation: options.fieldValidation,
 		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager, Force: options.force,
 	})
 	if err != nil {

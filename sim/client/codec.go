@@ -19,13 +19,19 @@ import (
 
 // codec converts between the forms in which a program holds objects and the form in which the server stores them.
 type codec struct {
-	kinds  *apiserver.Kinds
+	kinds  kindTable
 	scheme *runtime.Scheme
 	gap    func(string) // reports what is not modelled
 
 	mu sync.Mutex
-	// typed remembers the Go form of stored custom resources, which are immutable: one conversion a revision and type.
+	// typed remembers the Go form of stored custom resources, which are immutable: one conversion a revision and type. Nil where
+	// they are not read often enough for that.
 	typed map[typedKey]client.Object
+}
+
+// kindTable knows the kinds that the server has.
+type kindTable interface {
+	ByGVK(gvk schema.GroupVersionKind) *apiserver.Kind
 }
 
 type typedKey struct {
@@ -59,10 +65,13 @@ func (c *codec) kind(gvk schema.GroupVersionKind) (*apiserver.Kind, error) {
 }
 
 // encode returns a copy of the body of a request: in stored form, unless it belongs to a subresource and is of another kind.
-func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource string) (apiserver.Object, error) {
+func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource, fieldValidation string) (apiserver.Object, error) {
 	_, untyped := obj.(*unstructured.Unstructured)
 	if subresource != "" && !kind.Custom() && !untyped && reflect.TypeOf(obj).Elem() != kind.Type {
 		return obj.DeepCopyObject().(client.Object), nil
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return kind.StrictCopy(obj)
 	}
 	copied, err := kind.StoredCopy(obj)
 	if err == nil && !untyped && !kind.Custom() && len(copied.GetManagedFields()) == 0 {
@@ -114,17 +123,21 @@ func (c *codec) typedOf(kind *apiserver.Kind, stored apiserver.Object, goType re
 	if !ok {
 		return nil, fmt.Errorf("%s: cannot read a %T into a %s", kind, stored, goType)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	key := typedKey{stored, goType}
-	if typed, ok := c.typed[key]; ok {
-		return typed, nil
+	if c.typed != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if typed, ok := c.typed[key]; ok {
+			return typed, nil
+		}
 	}
 	typed := reflect.New(goType.Elem()).Interface().(client.Object)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(untyped.Object, typed); err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
-	c.typed[key] = typed
+	if c.typed != nil {
+		c.typed[key] = typed
+	}
 	return typed, nil
 }
 

@@ -112,7 +112,7 @@ func newManager[R any](
 	adds := &addBuffer{}
 	m.adopter = &adopter{env: env, rules: rules, adds: adds}
 	m.informers = newInformers(env, codec, adds)
-	m.live = &liveClient{env: env, codec: codec, mapper: m.mapper}
+	m.live = &liveClient{env: env, server: env, codec: codec, mapper: m.mapper}
 	m.caching = &cachingClient{liveClient: m.live, cache: m.informers.handle()}
 	m.log = logr.New(&logSink{env: env, ctx: context.Background()})
 	m.hooks, m.registry = webhook.NewServer(webhook.Options{}), conversion.NewRegistry()

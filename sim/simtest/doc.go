@@ -15,6 +15,9 @@
 // lets `go test -fuzz` choose them. [Explore] returns the result to judge, for Ginkgo and the matchers of package
 // simgomega.
 //
+// [NewClient] is for unit tests without any exploration: a client of the simulated API server in place of
+// controller-runtime's fake client.
+//
 // # Flags
 //
 // Each flag has a variable that does the same, because `go test ./... -sim.seed=7` fails in packages whose tests do not

@@ -19,6 +19,7 @@ type TB interface {
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
+	Cleanup(f func())
 }
 
 // moduleRoot returns the folder above that holds go.mod, and the working directory seen from it, with slashes. `go

@@ -52,8 +52,9 @@ type Local struct {
 	mu     sync.Mutex
 	server *apiserver.Server
 	// changed is closed at the next commit; nil while nobody waits for one. It is made by who waits, so that it belongs to
-	// their synctest bubble.
+	// their synctest bubble, and dropped when all have left, so that nobody closes it from outside.
 	changed chan struct{}
+	waiting int // how many wait for it
 }
 
 // NewLocal returns a backend for a server, which nobody else may use from then on but through [Local.Use].
@@ -70,7 +71,7 @@ func (l *Local) Use(f func(*apiserver.Server)) {
 	f(l.server)
 	if l.changed != nil && l.server.Revision() != before {
 		close(l.changed)
-		l.changed = nil
+		l.changed, l.waiting = nil, 0
 	}
 }
 
@@ -107,20 +108,22 @@ func (l *Local) await(ctx context.Context, text string) {
 	defer cancel()
 	for ctx.Err() == nil {
 		l.mu.Lock()
-		reached, changed := l.server.Revision() >= revision, l.onChange()
-		l.mu.Unlock()
-		if reached {
+		if l.server.Revision() >= revision {
+			l.mu.Unlock()
 			return
 		}
-		pause(ctx, changed)
+		changed := l.onChange()
+		l.mu.Unlock()
+		l.pause(ctx, changed)
 	}
 }
 
-// pause waits for a commit or for the end of the context.
-func pause(ctx context.Context, changed <-chan struct{}) {
+// pause waits for a commit or for the end of the context, with a channel of [Local.onChange].
+func (l *Local) pause(ctx context.Context, changed <-chan struct{}) {
 	select {
 	case <-changed:
 	case <-ctx.Done():
+		l.leave(changed)
 	}
 }
 
@@ -129,7 +132,20 @@ func (l *Local) onChange() <-chan struct{} {
 	if l.changed == nil {
 		l.changed = make(chan struct{})
 	}
+	l.waiting++
 	return l.changed
+}
+
+// leave gives a channel of onChange up.
+func (l *Local) leave(changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed != changed {
+		return // it has been closed
+	}
+	if l.waiting--; l.waiting == 0 {
+		l.changed = nil
+	}
 }
 
 // Watch begins a watch.
@@ -175,12 +191,13 @@ func (e *localEvents) Next(ctx context.Context) (apiserver.Event, error) {
 				return event, nil
 			}
 		}
-		changed := l.onChange()
-		l.mu.Unlock()
 		if err := ctx.Err(); err != nil {
+			l.mu.Unlock()
 			return apiserver.Event{}, err
 		}
-		pause(ctx, changed)
+		changed := l.onChange()
+		l.mu.Unlock()
+		l.pause(ctx, changed)
 	}
 }
 

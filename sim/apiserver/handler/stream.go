@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,20 +18,9 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
-const (
-	// watchTimeout is how long a watch lasts that does not say: the middle of what a real server chooses at random,
-	// MinRequestTimeout of pkg/server/config.go to twice that.
-	watchTimeout = 45 * time.Minute
-	// bookmarkPeriod is how often a watch tells how far it has come, and lastBookmark how long before its end it does so once
-	// more: pkg/storage/cacher/cacher.go and cache_watcher.go.
-	bookmarkPeriod = time.Minute
-	lastBookmark   = 2 * time.Second
-)
-
 // begin begins a watch; handleWatch of pkg/endpoints/handlers/get.go and serveWatchHandler of watch.go.
 func (c *call) begin(req *apiserver.Request, form representation, options internalversion.ListOptions) (*answer, error) {
-	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
-	begun, err := c.backend.Watch(c.r.Context(), req, initial)
+	told, err := open(c.r.Context(), c.backend, req, options)
 	if _, refused := errors.AsType[apiError](err); err != nil && !refused {
 		return nil, ended(c.r, err)
 	}
@@ -40,124 +28,33 @@ func (c *call) begin(req *apiserver.Request, form representation, options intern
 		return nil, err
 	}
 	if form.StreamSerializer == nil {
-		if begun.Events != nil {
-			begun.Events.Stop()
-		}
+		told.Close()
 		return nil, nothingAcceptable(codecs().names(true))
 	}
 	mediaType := form.MediaType
 	if mediaType != runtime.ContentTypeJSON {
 		mediaType += ";stream=watch"
 	}
-	timeout := watchTimeout
-	if options.TimeoutSeconds != nil && *options.TimeoutSeconds != 0 {
-		timeout = time.Duration(*options.TimeoutSeconds) * time.Second
-	}
-	s := &stream{
-		req: req, form: form, watch: begun, initial: begun.Objects,
-		closing: initial && options.AllowWatchBookmarks, bookmarks: options.AllowWatchBookmarks && timeout > lastBookmark,
-	}
-	s.life, s.stopLife = context.WithTimeout(c.r.Context(), timeout)
+	s := &stream{told: told, form: form}
 	return &answer{code: http.StatusOK, header: http.Header{"Content-Type": {mediaType}}, stream: s}, nil
 }
 
 // stream makes the frames of a watch, one when it is asked for one. It is used by one goroutine at a time.
 type stream struct {
-	req   *apiserver.Request
-	form  representation
-	watch *Watch
-
-	initial   []apiserver.Object // still to be told as additions
-	closing   bool               // a bookmark is still to be told that ends them
-	bookmarks bool               // more of them are to be told from time to time
-	done      bool
-
-	life     context.Context // ends with the request, or when the watch has lasted long enough
-	stopLife context.CancelFunc
-	wake     context.Context // ends when the next bookmark is due, or else with the life
-	stopWake context.CancelFunc
+	told *Stream
+	form representation
 }
 
-// next waits for the next frame. The error is io.EOF at the end of the watch, or that of the context, which is the one that the
-// request has.
+// next waits for the next frame. Its errors are those of [Stream.Next].
 func (s *stream) next(ctx context.Context) ([]byte, error) {
-	switch {
-	case s.done:
-		return nil, io.EOF
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case s.watch.Failure != nil:
-		s.done = true
-		return s.frame(watch.Error, statusOf(s.watch.Failure))
-	case len(s.initial) > 0:
-		obj := s.initial[0]
-		s.initial = s.initial[1:]
-		return s.frame(watch.Added, obj)
-	case s.closing:
-		s.closing = false
-		return s.bookmark(s.watch.Revision, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	eventType, obj, err := s.told.Next(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for {
-		if s.wake == nil {
-			s.setWake()
-		}
-		event, err := s.watch.Events.Next(s.wake)
-		switch {
-		case err == nil:
-			shown, ok := s.req.Kind.Transition(event, s.req.Namespace, s.req.LabelSelector, s.req.FieldSelector)
-			if ok {
-				return s.frame(watch.EventType(shown.Type.String()), shown.Object)
-			}
-			continue
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case s.wake.Err() == nil: // the backend has ended the watch
-			s.done = true
-			return nil, err
-		case s.life.Err() != nil:
-			s.done = true
-			return nil, io.EOF
-		}
-		s.stopWake()
-		s.wake = nil
-		if revision := s.watch.Events.Revision(); revision > s.watch.Revision {
-			return s.bookmark(revision, nil)
-		}
-	}
+	return s.frame(eventType, obj)
 }
 
-// setWake sets the time of the next bookmark; nextBookmarkTime of cache_watcher.go.
-func (s *stream) setWake() {
-	if !s.bookmarks {
-		s.wake, s.stopWake = context.WithCancel(s.life)
-		return
-	}
-	s.wake, s.stopWake = context.WithTimeout(s.life, bookmarkPeriod)
-	end, _ := s.life.Deadline()
-	if due, _ := s.wake.Deadline(); due.After(end.Add(-lastBookmark)) {
-		s.stopWake()
-		s.wake, s.stopWake = context.WithDeadline(s.life, end.Add(-lastBookmark))
-		s.bookmarks = false // this is the last one
-	}
-}
-
-// close frees what the stream holds. Nobody asks it for frames any more.
-func (s *stream) close() {
-	s.stopLife() // and with it, what waits for the next bookmark
-	if s.watch.Events != nil {
-		s.watch.Events.Stop()
-	}
-}
-
-// bookmark is a frame that only tells a revision.
-func (s *stream) bookmark(revision int64, annotations map[string]string) ([]byte, error) {
-	obj := s.req.Kind.New()
-	obj.SetResourceVersion(strconv.FormatInt(revision, 10))
-	if annotations != nil {
-		obj.SetAnnotations(annotations)
-	}
-	return s.frame(watch.Bookmark, obj)
-}
+func (s *stream) close() { s.told.Close() }
 
 // frame encodes one event.
 func (s *stream) frame(eventType watch.EventType, obj runtime.Object) ([]byte, error) {

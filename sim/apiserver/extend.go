@@ -1,0 +1,90 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// A kinds table in use is only read. What learns of kinds while its server runs, as a client of unit tests does, adds them to
+// a clone and gives that to the server.
+
+// Clone returns a table of the same kinds, to which others can be added. The rows are shared.
+func (k *Kinds) Clone() *Kinds {
+	clone := *k
+	clone.rows = slices.Clone(k.rows)
+	clone.byGVK, clone.byName, clone.byType = maps.Clone(k.byGVK), maps.Clone(k.byName), maps.Clone(k.byType)
+	return &clone
+}
+
+// Extend gives the server a table that is a clone of its own, with more kinds or other rows for those it has.
+func (s *Server) Extend(kinds *Kinds) { s.kinds = kinds }
+
+// WithoutNamespaces puts a custom resource that has none in place of one of the table that has namespaces, and returns it. It is
+// for kinds of which it is learnt late that they are like that, before there are objects of them.
+func (k *Kinds) WithoutNamespaces(row *Kind) *Kind {
+	return k.replace(row, func(other *Kind) { other.Namespaced = false })
+}
+
+// WithoutValidation puts a kind that accepts anything but bad metadata in place of one of the table. Its use is a fidelity gap.
+func (k *Kinds) WithoutValidation(row *Kind) *Kind {
+	nothing := func(_, _ Object, _ Version) field.ErrorList { return nil }
+	return k.replace(row, func(other *Kind) {
+		other.Validate, other.ValidateStatus = nothing, nothing
+		other.gaps = append(slices.Clip(row.gaps), fmt.Sprintf("%s is not validated, as the test asks for", row))
+	})
+}
+
+// replace puts a changed copy of a row in its place.
+func (k *Kinds) replace(row *Kind, change func(*Kind)) *Kind {
+	other := *row
+	change(&other)
+	other.fields = &fieldRules{kind: &other, replicas: fieldpath.MakePathOrDie("spec", "replicas"), aliases: row.fields.aliases}
+	k.rows[row.order] = &other
+	k.byGVK[row.GroupVersionKind] = &other
+	for name, known := range k.byName {
+		if known == row {
+			k.byName[name] = &other
+		}
+	}
+	if row.Type != nil {
+		k.byType[row.Type] = &other
+	}
+	for _, alias := range slices.Clone(k.rows) {
+		if alias.Alias != nil && alias.Alias.Of == row {
+			k.replace(alias, func(view *Kind) { view.Alias = &Alias{Of: &other, To: alias.Alias.To, From: alias.Alias.From} })
+		}
+	}
+	return &other
+}
+
+// StrictCopy is [Kind.StoredCopy] with fieldValidation=Strict: fields that the kind does not have are an error, the one that a
+// server answers with.
+func (k *Kind) StrictCopy(obj Object) (Object, error) {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k, err)
+	}
+	copied, unknown, err := k.decodeChecked(data)
+	if err == nil && len(unknown) > 0 {
+		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind,
+			runtime.NewStrictDecodingError(unknown))
+	}
+	return copied, err
+}
+
+// WithoutManagedFields returns an object as one who does not care for them wants to see it: the object itself, or a copy that
+// shares everything else.
+func (k *Kind) WithoutManagedFields(obj Object) Object {
+	if obj == nil || len(obj.GetManagedFields()) == 0 {
+		return obj
+	}
+	bare := k.shallowCopy(obj)
+	bare.SetManagedFields(nil)
+	return bare
+}
