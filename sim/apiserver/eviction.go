@@ -110,11 +110,11 @@ func (ev *eviction) run() *Response {
 	case 0:
 		return ev.remove(ev.options)
 	case 1:
-	default: // not an error to the server: the body says 500, and the code of the response is 201
-		return &Response{Code: http.StatusCreated, Err: &statusError{ErrStatus: metav1.Status{
+	default:
+		return failed(&statusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-		}}}
+		}})
 	}
 	budget := budgets[0]
 	if !podReady(ev.pod) && sparesUnready(budget) {

@@ -130,7 +130,7 @@ func TestEvictionAnswers(t *testing.T) {
 	if _, err := budgets.Create(t.Context(), second, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	check("two budgets", 201, "", `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"This pod has more than `+
+	check("two budgets", 500, "", `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"This pod has more than `+
 		`one PodDisruptionBudget, which the eviction subresource does not support.","code":500}`)
 	for _, name := range []string{"a", "b"} {
 		if err := budgets.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
