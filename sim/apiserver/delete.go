@@ -38,7 +38,15 @@ func (s *Server) delete(req *Request) *Response {
 	marked, outcome := s.markDeleted(k, stored, &options)
 	response := answer(stored, stored)
 	if marked != nil {
+		if err := req.reviewDelete(stored); err != nil {
+			return failed(err)
+		}
 		response = s.write(k, marked, stored, dryRun)
+	}
+	if outcome == removeNow && (!dryRun || marked == nil) {
+		if err := req.reviewDelete(response.Object); err != nil { // once more, if it was marked first
+			return failed(err)
+		}
 	}
 	if outcome == removeNow && !dryRun {
 		s.remove(k, response)
@@ -237,6 +245,9 @@ func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
 	case ns.DeletionTimestamp != nil:
 		return nil
 	}
+	if err := req.reviewDelete(stored); err != nil {
+		return failed(err)
+	}
 	s.gap("namespaces are marked as Terminating but never emptied: there is no namespace controller")
 	terminating := *ns
 	now := s.timestamp()
@@ -280,7 +291,7 @@ func (s *Server) deleteCollection(req *Request) *Response {
 	for _, obj := range response.Items {
 		one := &Request{
 			Verb: req.Verb, Kind: req.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(),
-			DryRun: req.DryRun, Delete: req.Delete,
+			DryRun: req.DryRun, Delete: req.Delete, review: req.review,
 		}
 		deleted := s.delete(one)
 		if deleted.Err != nil && !apierrors.IsNotFound(deleted.Err) {

@@ -26,6 +26,7 @@ type Server struct {
 	uncached  bool // see WithoutWatchCache
 	author    *author
 	authors   map[author]*author
+	hooks     *webhooks // nil as long as nobody needs it
 }
 
 // NewServer returns a server that holds nothing but the namespaces every cluster has.
@@ -48,7 +49,12 @@ func (s *Server) Do(req *Request) *Response {
 	if req.Kind.Alias != nil {
 		return s.doAlias(req)
 	}
-	response := s.route(req)
+	var response *Response
+	if s.reviewed(req) {
+		response = s.doReviewed(req)
+	} else {
+		response = s.route(req)
+	}
 	response.Warnings = req.warnings
 	return response
 }
