@@ -81,6 +81,18 @@ var errorsOfRequests = []struct {
 	{name: "503", fault: schedule.ServiceUnavailable, want: unavailable, at: "0s", calls: []string{"503"}},
 	{name: "503 with Retry-After", fault: schedule.ServiceUnavailable, params: schedule.Params{RetryAfter: 5 * time.Second},
 		want: "update: <nil>", at: "5s", calls: []string{"503 again", "200 committed"}},
+	{name: "a webhook's refusal", fault: schedule.WebhookDenial, params: schedule.Params{Webhook: "policy.example.com"},
+		want: `update: admission webhook "policy.example.com" denied the request: the object is refused by a fault of the simulation`,
+		at:   "0s", calls: []string{"403"}},
+	{name: "a webhook that is away", fault: schedule.WebhookFailure, params: schedule.Params{Webhook: "policy.example.com"},
+		want: `update: Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: ` +
+			`Post "https://webhook-service.default.svc:443/?timeout=10s": dial tcp 10.96.0.2:443: connect: connection refused`,
+		at: "0s", calls: []string{"500"}},
+	{name: "a webhook that is slow", fault: schedule.WebhookFailure,
+		params: schedule.Params{Webhook: "policy.example.com", Means: schedule.DeadlineExceeded},
+		want: `update: Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: ` +
+			`Post "https://webhook-service.default.svc:443/?timeout=10s": context deadline exceeded`,
+		at: "10s", calls: []string{"500"}},
 	{name: "504", fault: schedule.Timeout, want: timeout, at: "34s", calls: []string{"504"}},
 	{name: "504 with Retry-After", fault: schedule.Timeout, params: schedule.Params{RetryAfter: time.Second},
 		want: "update: <nil>", at: "35s", calls: []string{"504 again", "200 committed"}},

@@ -49,6 +49,8 @@ type scenario struct {
 	racers     []sim.RacerConfig
 	properties []property.Definition
 	settled    bool
+	// webhooks are those of the cluster; without them no fault of a webhook has a site.
+	webhooks []apiserver.Hook
 	// before, if set, is the operator at first, and the canary's that of an upgrade; next, if set, that of an upgrade of the
 	// canary's, which else is the same again.
 	before, next operator
@@ -103,6 +105,7 @@ func (s scenario) config(t *testing.T, o operator) *sim.Config {
 		Name: "canary", Kinds: kinds, Scheme: testScheme, Given: s.given, Unsettled: !s.settled, Racers: s.racers,
 		Processes: []sim.Process{{Name: "operator", Program: first(), Upgrades: map[string]sim.Program{"next": next()}}},
 		Faults:    sim.Faults{HealAfter: heal}, NewReactor: reactors.New, Properties: set,
+		Webhooks: s.webhooks,
 	}
 }
 
@@ -173,7 +176,7 @@ func user(steps ...racer.UserStep) sim.RacerConfig {
 	}}
 }
 
-var allCanaries = slices.Concat(requestCanaries, commitCanaries, slowCanaries, watchCanaries, processCanaries)
+var allCanaries = slices.Concat(requestCanaries, commitCanaries, slowCanaries, watchCanaries, processCanaries, webhookCanaries)
 
 func TestCanaries(t *testing.T) {
 	for _, c := range allCanaries {
@@ -261,6 +264,9 @@ func everyFault() []schedule.Fault {
 		case schedule.Delay, schedule.Crash:
 			add(t, schedule.Params{Point: schedule.BeforeCall})
 			add(t, schedule.Params{Point: schedule.AfterCommit})
+		case schedule.WebhookFailure:
+			add(t, schedule.Params{Means: schedule.ConnectionRefused})
+			add(t, schedule.Params{Means: schedule.DeadlineExceeded})
 		case schedule.Upgrade:
 			add(t, schedule.Params{Reconciler: "next", Point: schedule.BeforeCall})
 			add(t, schedule.Params{Reconciler: "next", Point: schedule.AfterCommit})
@@ -278,7 +284,8 @@ func sitesOf(fault schedule.Fault, h *history.History) []schedule.Event {
 	for i := range h.Records {
 		event := h.Records[i].Event
 		slow := fault.Type == schedule.Delay || fault.Type == schedule.Wedge
-		if i >= h.ScriptBegins && fault.Type.Strikes(event) && (event.Actor == "operator" || slow && event.Actor != "user") {
+		strikes := fault.Type.Strikes(event) && (!fault.NeedsWebhook() || h.Records[i].Admits(&fault, h.Webhooks))
+		if i >= h.ScriptBegins && strikes && (event.Actor == "operator" || slow && event.Actor != "user") {
 			events = append(events, event)
 		}
 	}

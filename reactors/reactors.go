@@ -36,12 +36,13 @@ func Doc(t schedule.FaultType) string {
 
 // fileWords are the words that scenario files have for parameters, where they are not those of package schedule.
 var fileWords = map[schedule.FaultType][]string{
-	schedule.Conflict:     {"(means ", "(by "},
-	schedule.LostResponse: {"(means ", "(as "},
-	schedule.Delay:        {"(point ", "(at "},
-	schedule.CacheLag:     {"(for ", "(max "},
-	schedule.Crash:        {"(point ", "(at ", "; for ", "; restartAfter "},
-	schedule.Upgrade:      {"(point ", "(at ", "; for ", "; restartAfter "},
+	schedule.Conflict:       {"(means ", "(by "},
+	schedule.LostResponse:   {"(means ", "(as "},
+	schedule.WebhookFailure: {"(means ", "(as "},
+	schedule.Delay:          {"(point ", "(at "},
+	schedule.CacheLag:       {"(for ", "(max "},
+	schedule.Crash:          {"(point ", "(at ", "; for ", "; restartAfter "},
+	schedule.Upgrade:        {"(point ", "(at ", "; for ", "; restartAfter "},
 }
 
 // Complete returns the fault with its type's defaults in place of the parameters that were left out.
@@ -81,6 +82,9 @@ func Validate(f schedule.Fault) error {
 	case !row.reconciler && f.Reconciler != "":
 		report("reconciler %q is no parameter of it: leave it out, or use Upgrade", f.Reconciler)
 	}
+	if !row.webhook && f.Webhook != "" {
+		report("webhook %q is no parameter of it: leave it out", f.Webhook)
+	}
 	checkPlace(report, f)
 	return errors.Join(problems...)
 }
@@ -94,6 +98,7 @@ type row struct {
 	points     []schedule.Point
 	retries    bool // RetryAfter
 	reconciler bool // Reconciler, which it needs
+	webhook    bool // Webhook
 	// defaults holds those of RetryAfter and For; add fills in the others. A type without a default for For takes none.
 	defaults schedule.Params
 	// needsRetry says that it is nothing without a Retry-After.
@@ -104,7 +109,7 @@ type row struct {
 }
 
 // rows describe all types of faults. Each file adds those that it implements.
-var rows = table(requestRows, lostRows, slowRows, watchRows, processRows, lateDeleteRows)
+var rows = table(requestRows, lostRows, slowRows, watchRows, processRows, webhookRows, lateDeleteRows)
 
 func table(parts ...map[schedule.FaultType]*row) map[schedule.FaultType]*row {
 	all := map[schedule.FaultType]*row{}
@@ -209,6 +214,9 @@ func (r *row) describe() []string {
 	}
 	if r.defaults.For != 0 {
 		parameters = append(parameters, "for "+spanOr(r.defaults.For, "none"))
+	}
+	if r.webhook {
+		parameters = append(parameters, "webhook the first")
 	}
 	if r.reconciler {
 		parameters = append(parameters, "reconciler")

@@ -59,6 +59,8 @@ func ExampleDoc() {
 	// Relist: a watch ends for good (410), and a new list shows what came of the changes: tombstones, and new objects as updates (for 1s)
 	// Crash: a process dies at a call, and starts again with an empty memory (at BeforeCall or AfterCommit; restartAfter 1s)
 	// Upgrade: a process dies likewise, and another reconciler starts in its place (at BeforeCall or AfterCommit; restartAfter 1s; reconciler)
+	// WebhookDenial: an admission webhook refuses a write (webhook the first)
+	// WebhookFailure: a webhook does not answer: its failurePolicy decides (as ConnectionRefused or DeadlineExceeded; webhook the first)
 	// LateDelete: a finalizer of somebody else keeps a deleted object for a while (for 30s)
 }
 
@@ -115,6 +117,11 @@ var validations = []struct {
 		`fault Upgrade: reconciler is missing: name the one that starts in the place of the process's own`},
 	{"crash to another reconciler", with(schedule.Crash, schedule.Params{Reconciler: "v2"}),
 		`fault Crash: reconciler "v2" is no parameter of it: leave it out, or use Upgrade`},
+	{"webhook of a type without", with(schedule.Invalid, schedule.Params{Webhook: "x"}),
+		`fault Invalid: webhook "x" is no parameter of it: leave it out`},
+	{"a webhook that is slow", with(schedule.WebhookFailure, schedule.Params{Means: schedule.DeadlineExceeded}), ""},
+	{"a denial of some means", with(schedule.WebhookDenial, schedule.Params{Means: schedule.DeadlineExceeded}),
+		`fault WebhookDenial: means "DeadlineExceeded" is no parameter of it: leave it out`},
 	{"conflict at a read", schedule.Fault{Type: schedule.Conflict, At: get},
 		`fault Conflict: it cannot strike at operator Get StatefulSet x: choose another event`},
 	{"conflict at a write", schedule.Fault{Type: schedule.Conflict, At: update}, ""},

@@ -259,6 +259,8 @@ func drawFault(t *rapid.T) schedule.Fault {
 		{Type: schedule.AppliedTwice, Params: schedule.Params{RetryAfter: time.Second}},
 		{Type: schedule.Delay, Params: schedule.Params{For: 3 * time.Minute, Point: schedule.AfterCommit}},
 		{Type: schedule.Wedge, Params: schedule.Params{For: time.Hour}},
+		{Type: schedule.WebhookDenial},
+		{Type: schedule.WebhookFailure, Params: schedule.Params{Webhook: "quota.example.com", Means: schedule.DeadlineExceeded}},
 		{Type: schedule.Forbidden},
 	}).Draw(t, "fault")
 	if rapid.Bool().Draw(t, "exact") {

@@ -67,6 +67,10 @@ type FaultBlocks struct {
 	Crash *CrashFault `json:"crash,omitempty"`
 	// Upgrade configures a fault of type "Upgrade", which cannot do without.
 	Upgrade *UpgradeFault `json:"upgrade,omitempty"`
+	// WebhookDenial configures a fault of type "WebhookDenial".
+	WebhookDenial *WebhookDenialFault `json:"webhookDenial,omitempty"`
+	// WebhookFailure configures a fault of type "WebhookFailure".
+	WebhookFailure *WebhookFailureFault `json:"webhookFailure,omitempty"`
 	// LateDelete configures a fault of type "LateDelete".
 	LateDelete *SpanFault `json:"lateDelete,omitempty"`
 }
@@ -90,6 +94,22 @@ type ErrorFault struct {
 // LostResponseFault configures a LostResponse.
 type LostResponseFault struct {
 	// As says what the client sees, or lists both: ConnectionLost is a connection that breaks, RequestTimeout a 504.
+	As OneOrMore `json:"as,omitempty"`
+}
+
+// WebhookDenialFault configures a WebhookDenial.
+type WebhookDenialFault struct {
+	// Webhook is the name of the admission webhook. Left out, it is the first that is called about a write. One that the scenario
+	// configures strikes where it is called; any other name stands for one more, which is asked about every write.
+	Webhook string `json:"webhook,omitempty"`
+}
+
+// WebhookFailureFault configures a WebhookFailure.
+type WebhookFailureFault struct {
+	// Webhook is the name of the admission webhook, as for a WebhookDenial.
+	Webhook string `json:"webhook,omitempty"`
+	// As says why there is no answer, or lists both: ConnectionRefused at once, DeadlineExceeded after the webhook's
+	// timeoutSeconds.
 	As OneOrMore `json:"as,omitempty"`
 }
 

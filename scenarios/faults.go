@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/stalemate-dev/stalemate/reactors"
@@ -87,6 +88,7 @@ var (
 	layers        = []schedule.Layer{schedule.Transport, schedule.Client}
 	conflictMeans = []schedule.Means{schedule.Injected, schedule.CompetingWrite}
 	lostMeans     = []schedule.Means{schedule.ConnectionLost, schedule.RequestTimeout}
+	hookMeans     = []schedule.Means{schedule.ConnectionRefused, schedule.DeadlineExceeded}
 	points        = []schedule.Point{schedule.BeforeCall, schedule.AfterCommit}
 )
 
@@ -115,6 +117,30 @@ func (b *LostResponseFault) params() []schedule.Params {
 func (b *LostResponseFault) set(p schedule.Params) { b.As = one(p.Means) }
 func (b *LostResponseFault) validate(v *validator, path *field.Path) {
 	choices(v, b.As, lostMeans, path.Child("as"))
+}
+
+func (b *WebhookDenialFault) params() []schedule.Params {
+	return []schedule.Params{{Webhook: b.Webhook}}
+}
+func (b *WebhookDenialFault) set(p schedule.Params) { b.Webhook = p.Webhook }
+func (b *WebhookDenialFault) validate(v *validator, path *field.Path) {
+	v.webhook(b.Webhook, path.Child("webhook"))
+}
+
+func (b *WebhookFailureFault) params() []schedule.Params {
+	return variants(schedule.Params{Webhook: b.Webhook}, b.As, setMeans)
+}
+func (b *WebhookFailureFault) set(p schedule.Params) { b.Webhook, b.As = p.Webhook, one(p.Means) }
+func (b *WebhookFailureFault) validate(v *validator, path *field.Path) {
+	v.webhook(b.Webhook, path.Child("webhook"))
+	choices(v, b.As, hookMeans, path.Child("as"))
+}
+
+// webhook checks the name of an admission webhook, which may be left out.
+func (v *validator) webhook(name string, path *field.Path) {
+	if name != "" {
+		v.errs = append(v.errs, validation.IsFullyQualifiedName(path, name)...)
+	}
 }
 
 func (b *AppliedTwiceFault) params() []schedule.Params {

@@ -158,6 +158,8 @@ var referenced = []struct{ name, place string }{
 	{"ErrorFault", "The blocks `tooManyRequests`, `internalError`, `serverTimeout`, `serviceUnavailable`, `timeout`"},
 	{"ConflictFault", "The block `conflict`"},
 	{"LostResponseFault", "The block `lostResponse`"},
+	{"WebhookDenialFault", "The block `webhookDenial`"},
+	{"WebhookFailureFault", "The block `webhookFailure`"},
 	{"AppliedTwiceFault", "The block `appliedTwice`"},
 	{"DelayFault", "The block `delay`"},
 	{"SpanFault", "The blocks `wedge`, `watchDrop`, `relist`, `lateDelete`"},

@@ -35,6 +35,10 @@ type Config struct {
 	NewReactor func(schedule.Fault) (Reactor, error)
 	// Reactors make further reactors, anew for each run. They see every request, in this order, before those of faults.
 	Reactors []func() Reactor
+	// Webhooks are admission webhooks of others than the operators under test, besides those that Given configures and processes
+	// serve. They are called on the engine's goroutine, must neither block nor make requests, and must keep no state from one
+	// request to the next.
+	Webhooks []apiserver.Hook
 	// Properties judge the runs.
 	Properties *property.Set
 	// Limits bound a run. Zero fields take their defaults.
@@ -78,4 +82,12 @@ type Limits struct {
 	// Stuck bounds the real time without a step, after which a run is given up with a [StuckError]; 30 s if zero. It has
 	// no influence on the runs that are not stuck.
 	Stuck time.Duration
+}
+
+// addWebhooks adds the scenario's own webhooks to a server.
+func (c *Config) addWebhooks(server *apiserver.Server) error {
+	if len(c.Webhooks) == 0 {
+		return nil
+	}
+	return server.AddHooks(c.Webhooks...)
 }

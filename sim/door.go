@@ -54,7 +54,7 @@ func copyOf(r *apiserver.Request) *apiserver.Request {
 // pass calls a hook of the reactors, in order, until one has broken the connection, or, on the way in, answered.
 func (d *Door) pass(hook func(*Door, Reactor)) {
 	for _, a := range d.reactors {
-		d.acted = false
+		d.acted, d.current = false, a
 		answered := d.response != nil
 		hook(d, a.reactor)
 		if d.acted && !a.own {

@@ -48,6 +48,7 @@ type engine struct {
 	lines   []logLine
 	failure error
 	panic   string
+	asked   []*asking       // the webhooks that are being asked, each about a request of the one before it
 	exited  []*process      // those whose programs have ended, and which have not died yet
 	gaps    map[string]bool // what programs touched that is not modelled
 

@@ -19,6 +19,7 @@ type faults struct {
 	injector Injector
 	spent    int           // of the budget over all rules; those that are planned are spent from the begin
 	heal     time.Duration // from then on no fault strikes
+	webhooks bool          // some fault strikes at calls of webhooks
 
 	// decided are the events that have come up, with the reactors that are for these alone.
 	decided map[schedule.Event][]*armed
@@ -34,9 +35,9 @@ type plannedFault struct {
 }
 
 // selects reports whether the fault is for an event that has come up.
-func (p *plannedFault) selects(event schedule.Event, locked bool) bool {
+func (p *plannedFault) selects(event schedule.Event, o *openings) bool {
 	switch {
-	case p.found || !p.Type.Strikes(event) || p.Select != nil && p.NeedsLock() && !locked:
+	case p.found || !p.Type.Strikes(event) || p.Select != nil && !o.admit(&p.Fault):
 		return false
 	case p.Select == nil:
 		p.found = p.At == event
@@ -64,10 +65,10 @@ type ruleState struct {
 }
 
 // selects counts an event that has come up, and returns the faults of the rule that can strike there.
-func (r *ruleState) selects(event schedule.Event, locked bool) []schedule.Fault {
+func (r *ruleState) selects(event schedule.Event, o *openings) []schedule.Fault {
 	var able []schedule.Fault
 	for _, fault := range r.Faults {
-		if fault.Type.Strikes(event) && (locked || !fault.NeedsLock()) {
+		if fault.Type.Strikes(event) && o.admit(&fault) {
 			fault.At, fault.Select = event, nil
 			able = append(able, fault)
 		}
@@ -108,6 +109,7 @@ func (e *engine) prepareFaults() error {
 	for i := range config.Faults.Rules {
 		rule := &config.Faults.Rules[i]
 		f.rules = append(f.rules, &ruleState{FaultRule: rule, counter: schedule.Counter{Selector: rule.Match}})
+		f.webhooks = f.webhooks || slices.ContainsFunc(rule.Faults, func(fault schedule.Fault) bool { return fault.NeedsWebhook() })
 	}
 	e.faults = f
 	if config.NewReactor == nil && (len(plan.Faults) > 0 || len(f.rules) > 0 && injector != nil) {
@@ -122,6 +124,7 @@ func (e *engine) prepareFaults() error {
 			p.counter.Selector = *fault.Select
 		}
 		f.planned = append(f.planned, p)
+		f.webhooks = f.webhooks || fault.NeedsWebhook()
 		e.history.Faults = append(e.history.Faults, history.FaultResult{Fault: fault, Record: -1})
 	}
 	return nil
@@ -187,7 +190,7 @@ func (e *engine) faultsAfter(s stepper, n int) []*armed {
 	event.Occurrence += 1 + n
 	list, known := e.faults.decided[event]
 	if !known {
-		list = e.decide(event, locked(s))
+		list = e.decide(event, e.openingsOf(s))
 		e.faults.decided[event] = list
 	}
 	return list
@@ -247,14 +250,32 @@ func (e *engine) concerned(base schedule.Event) bool {
 		slices.ContainsFunc(f.rules, func(r *ruleState) bool { return r.Match.Matches(base) })
 }
 
-// locked reports whether a step is a write that carries a lock.
-func locked(s stepper) bool {
+// openings are what some faults need of a request.
+type openings struct {
+	locked        bool     // it carries a lock
+	called, known []string // the webhooks that it will be sent to, as far as that can be told, and those that there are
+}
+
+func (o *openings) admit(f *schedule.Fault) bool {
+	return (!f.NeedsLock() || o.locked) && (!f.NeedsWebhook() || f.FindsWebhook(o.called, o.known))
+}
+
+// openingsOf looks at a step for what faults of the run need.
+func (e *engine) openingsOf(s stepper) *openings {
 	c, ok := s.(carrier)
-	return ok && c.inFlight().call != nil && c.inFlight().call.Lock() != ""
+	if !ok || c.inFlight().call == nil {
+		return &openings{}
+	}
+	call := c.inFlight().call
+	o := &openings{locked: call.Lock() != ""}
+	if e.faults.webhooks && call.Verb.IsWrite() {
+		o.called, o.known = e.server.WebhooksFor(call), e.server.Webhooks()
+	}
+	return o
 }
 
 // decide says what is to happen at an event that has come up.
-func (e *engine) decide(event schedule.Event, locked bool) []*armed {
+func (e *engine) decide(event schedule.Event, o *openings) []*armed {
 	f := e.faults
 	var list []*armed
 	arm := func(a *armed) {
@@ -272,10 +293,10 @@ func (e *engine) decide(event schedule.Event, locked bool) []*armed {
 	}
 	able := make([][]schedule.Fault, len(f.rules))
 	for i, r := range f.rules {
-		able[i] = r.selects(event, locked)
+		able[i] = r.selects(event, o)
 	}
 	for _, p := range f.planned {
-		if p.selects(event, locked) {
+		if p.selects(event, o) {
 			fault := p.Fault
 			fault.At = event
 			a := &armed{fault: fault, result: p.result, rule: f.ruleOf(fault, able)}

@@ -42,7 +42,9 @@ type process struct {
 	handling *registration
 	// passes counts the passes that have begun and not ended; ends, by controller, those that have.
 	passes int
-	ends   map[string]*history.Passes
+	// webhooks answers the admission webhooks that the process serves, nil if it serves none; guarded by engine.mu.
+	webhooks WebhookServer
+	ends     map[string]*history.Passes
 }
 
 type passKey struct{ controller, key string }
@@ -113,14 +115,19 @@ func (o *op) sight(e *engine) (int64, bool) {
 
 type threadContextKey struct{}
 
-// thread returns the thread a context belongs to. One that says nothing, as that of an event handler does, belongs to the
-// handler that runs, if the caller is its goroutine: others may have been woken by what the handler did.
+// thread returns the thread a context belongs to. One that says nothing, as that of an event handler or a webhook may, belongs
+// to the handler that runs, if the caller is its goroutine: others may have been woken by what the handler did.
 func (p *process) thread(ctx context.Context) *thread {
 	if t, ok := ctx.Value(threadContextKey{}).(*thread); ok {
 		return t
 	}
 	p.engine.mu.Lock()
 	defer p.engine.mu.Unlock()
+	if len(p.engine.asked) > 0 {
+		if t, ok := p.asks(goroutineID()); ok {
+			return t
+		}
+	}
 	if p.handlingBusy() && p.handling.goroutine == goroutineID() {
 		return p.handling.thread
 	}

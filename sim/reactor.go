@@ -2,7 +2,10 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -73,6 +76,7 @@ type Door struct {
 	response *apiserver.Response
 	reactors []*armed
 	struck   []*armed // those of faults that did something, or held the request back
+	current  *armed   // whose reactor is called
 
 	// What reactors asked for.
 	acted  bool          // the one that is called now has asked for something
@@ -120,6 +124,20 @@ func (d *Door) AnswerClient(response *apiserver.Response) {
 // Break breaks the connection: in place of an answer the actor's client gets the error. Before the request was carried
 // out, it never is. client-go tries reads again.
 func (d *Door) Break(err error) { d.acted, d.broken, d.final = true, err, false }
+
+// Webhook answers in place of an admission webhook that the server calls about the request: the one of that name, or, without
+// a name, the first. A name that no webhook of the cluster has stands for one more, which is asked about every write that
+// nothing else refuses. If the server calls no such webhook the reactor has done nothing. The function is called while the
+// server carries the request out; it may ask the Door for a delay of the response, and for nothing else.
+func (d *Door) Webhook(name string, answer apiserver.WebhookClient) {
+	a := d.current
+	d.request.Webhook = &apiserver.WebhookFault{Name: name, Answer: func(call *apiserver.WebhookCall) (*admissionv1.AdmissionReview, error) {
+		if !a.own && !slices.Contains(d.struck, a) {
+			d.struck = append(d.struck, a)
+		}
+		return answer(call)
+	}}
+}
 
 // DelayResponse lets the answer go back so much later.
 func (d *Door) DelayResponse(by time.Duration) { d.acted, d.late = true, by }

@@ -101,6 +101,7 @@ func (e *engine) appendCall(v *visit, a answer) {
 	record.Event.Occurrence = v.state.count // of a poll that is answered in another way it is the next
 	if v.response != nil {
 		record.Before, record.Committed = v.response.Before, v.response.Committed
+		record.Webhooks = v.response.Webhooks
 	}
 	if a.err == nil {
 		record.After, record.Revision = a.response.Object, a.response.Revision

@@ -74,6 +74,9 @@ func NewWorld(config *Config) (*World, error) {
 	if err := server.LoadAll(config.Given); err != nil {
 		return nil, err
 	}
+	if err := config.addWebhooks(server); err != nil {
+		return nil, err
+	}
 	world.snapshot = server.Snapshot()
 	if config.Unsettled {
 		return world, nil
@@ -162,6 +165,9 @@ func (r *run) inBubble(progress *atomic.Int64) {
 	seedGlobalRand()
 	e := newEngine(r, progress)
 	r.engine = e
+	if r.failure = e.config.addWebhooks(e.server); r.failure != nil {
+		return
+	}
 	if r.failure = e.prepareFaults(); r.failure != nil {
 		return
 	}
@@ -188,6 +194,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 		e.trace = &schedule.Trace{}
 	}
 	e.server = r.world.snapshot.NewServer(e.now)
+	e.server.SetWebhookClient(e.callWebhook)
 	e.hashed = e.server.Revision()
 	e.monitor = config.Properties.NewMonitor(storeReader{config.Kinds, e.server})
 	return e
@@ -243,6 +250,7 @@ func (e *engine) finish() {
 	h.Outcome, h.Reason = e.outcome, e.reason
 	h.Steps, h.End = e.steps, e.clock
 	h.Gaps = e.touchedGaps()
+	h.Webhooks = e.server.Webhooks()
 	h.Passes = e.endedPasses()
 	h.Constraints = e.constraintResults()
 	h.Rules = e.ruleResults()

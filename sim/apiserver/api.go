@@ -59,8 +59,12 @@ type Request struct {
 	Limit                int64
 	Continue             string
 
+	// Webhook, if set, acts in place of an admission webhook.
+	Webhook *WebhookFault
+
 	warnings []string // for the response
 	applied  *claim   // what an apply to the scale subresource says about the object itself
+	review   *review  // nil where no webhook is to be asked
 	alias    *Kind    // the kind that was asked for, where it is an alias; Kind is then the one behind it
 }
 
@@ -91,6 +95,8 @@ type Response struct {
 	Before Object
 	// Warnings are the texts a real server sends in Warning headers.
 	Warnings []string
+	// Webhooks are the names of the admission webhooks that were called, in their order.
+	Webhooks []string
 }
 
 // Event is one entry of a resource's event log: one commit.

@@ -57,7 +57,7 @@ func (s *Server) apply(req *Request) *Response {
 		return failed(notFound(req.Kind, req.Name))
 	}
 	s.applied(req.Kind)
-	if e != nil && slices.Contains(e.settled, repetitionOf(req)) {
+	if e != nil && req.review == nil && slices.Contains(e.settled, repetitionOf(req)) {
 		return answer(req.Kind.full(e.fields, e.object), e.object)
 	}
 	config, err := decodeConfig(req)
@@ -83,10 +83,14 @@ func (s *Server) apply(req *Request) *Response {
 	if err := s.admitUpdate(req); err != nil {
 		return failed(err)
 	}
+	c := claim{write: write{by: recorded}, before: before, entries: merged.entries}
+	if req.review != nil {
+		return s.settleReviewed(req, obj, stored, c)
+	}
 	if err := checkRevision(req.Kind, obj, e); err != nil {
 		return failed(err)
 	}
-	response := s.settle(req, obj, stored, claim{write: write{by: recorded}, before: before, entries: merged.entries})
+	response := s.settle(req, obj, stored, c)
 	if response.Err == nil && response.Committed == 0 && !req.DryRun && len(req.warnings) == 0 &&
 		canon.Equal(&merged.entries, &before.entries) {
 		s.remember(req)

@@ -104,6 +104,12 @@ func (s *Server) createNew(req *Request, obj Object) *Response {
 // createClaimed creates an object of whose fields it is known who owns them.
 func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
+	if req.review != nil {
+		var err *statusError
+		if obj, err = req.review.mutate(obj, nil, &c); err != nil {
+			return failed(err)
+		}
+	}
 	if obj.GetName() != "" || obj.GetGenerateName() == "" {
 		return s.createNamed(req, obj, c)
 	}
@@ -158,6 +164,11 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	}
 	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
+	}
+	if req.review != nil {
+		if err := req.review.validateStored(obj, nil); err != nil {
+			return failed(err)
+		}
 	}
 	if revision, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err == nil && revision != 0 && !req.DryRun {
 		return failed(plain("resourceVersion should not be set on objects to be created"))

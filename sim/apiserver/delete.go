@@ -28,11 +28,12 @@ func (s *Server) delete(req *Request) *Response {
 			return response
 		}
 	}
-	return s.deleteStored(k, e, options, req.DryRun || len(options.DryRun) > 0)
+	return s.deleteStored(req, e, options, req.DryRun || len(options.DryRun) > 0)
 }
 
-// deleteStored deletes an object, or begins to; the options are valid.
-func (s *Server) deleteStored(k *Kind, e *entry, options metav1.DeleteOptions, dryRun bool) *Response {
+// deleteStored deletes an object, or begins to; the options, which are not those of the request, are valid.
+func (s *Server) deleteStored(req *Request, e *entry, options metav1.DeleteOptions, dryRun bool) *Response {
+	k := req.Kind
 	if err := checkPreconditions(k, e, options.Preconditions); err != nil {
 		return failed(err)
 	}
@@ -40,7 +41,15 @@ func (s *Server) deleteStored(k *Kind, e *entry, options metav1.DeleteOptions, d
 	marked, outcome := s.markDeleted(k, stored, &options)
 	response := answer(stored, stored)
 	if marked != nil {
+		if err := req.reviewDelete(stored); err != nil {
+			return failed(err)
+		}
 		response = s.write(k, marked, stored, dryRun)
+	}
+	if outcome == removeNow && (!dryRun || marked == nil) {
+		if err := req.reviewDelete(response.Object); err != nil { // once more, if it was marked first
+			return failed(err)
+		}
 	}
 	if outcome == removeNow && !dryRun {
 		s.remove(k, response)
@@ -246,7 +255,7 @@ func (s *Server) deleteCollection(req *Request) *Response {
 	for _, obj := range response.Items {
 		one := &Request{
 			Verb: req.Verb, Kind: req.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(),
-			DryRun: req.DryRun, Delete: req.Delete,
+			DryRun: req.DryRun, Delete: req.Delete, review: req.review,
 		}
 		deleted := s.delete(one)
 		if deleted.Err != nil && !apierrors.IsNotFound(deleted.Err) {

@@ -62,6 +62,9 @@ func (s *Server) doEviction(req *Request) *Response {
 		return failed(notFound(req.Kind, req.Name))
 	}
 	ev.pod = e.object.(*corev1.Pod)
+	if _, err := req.reviewForeign(policyv1.SchemeGroupVersion.WithKind("Eviction"), body, nil, ev.pod); err != nil {
+		return failed(err)
+	}
 	response := ev.run()
 	response.Committed, response.Revision = ev.done, ev.done
 	if response.Err == nil {
@@ -280,7 +283,7 @@ func (ev *eviction) remove(options metav1.DeleteOptions) *Response {
 	if err := checkDeleteOptions(&options); err != nil {
 		return failed(err)
 	}
-	response := s.deleteStored(k, e, options, ev.dryRun)
+	response := s.deleteStored(&Request{Kind: k}, e, options, ev.dryRun)
 	if response.Err != nil {
 		return response
 	}

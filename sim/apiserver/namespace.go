@@ -72,6 +72,9 @@ func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
 	var response *Response
 	switch {
 	case ns.DeletionTimestamp == nil:
+		if err := req.reviewDelete(stored); err != nil {
+			return failed(err)
+		}
 		response = s.write(req.Kind, s.terminating(ns, options), stored, req.DryRun || len(options.DryRun) > 0)
 	case len(ns.Spec.Finalizers) > 0:
 		response = answer(stored, stored)

@@ -27,6 +27,7 @@ type Server struct {
 	homeless  bool // a namespace has gone, and may have left objects behind
 	author    *author
 	authors   map[author]*author
+	hooks     *webhooks // nil as long as nobody needs it
 }
 
 // NewServer returns a server that holds nothing but the namespaces every cluster has.
@@ -49,7 +50,12 @@ func (s *Server) Do(req *Request) *Response {
 	if req.Kind.Alias != nil {
 		return s.doAlias(req)
 	}
-	response := s.route(req)
+	var response *Response
+	if s.reviewed(req) {
+		response = s.doReviewed(req)
+	} else {
+		response = s.route(req)
+	}
 	response.Warnings = req.warnings
 	return response
 }

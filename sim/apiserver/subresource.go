@@ -42,6 +42,11 @@ func (s *Server) doBinding(req *Request) *Response {
 	if e == nil {
 		return failed(notFound(req.Kind, req.Name))
 	}
+	reviewed, err := req.reviewForeign(corev1.SchemeGroupVersion.WithKind("Binding"), binding, nil, e.object)
+	if err != nil {
+		return failed(err)
+	}
+	binding = reviewed.(*corev1.Binding)
 	stored := e.object.(*corev1.Pod)
 	if refusal := refuseBinding(stored, binding); refusal != "" {
 		resource := schema.GroupResource{Resource: "pods/binding"}
@@ -161,6 +166,11 @@ func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, e *entry) 
 	if scale.UID != "" && scale.UID != stored.GetUID() {
 		return failed(uidConflict(k, req.Namespace, req.Name, scale.UID, stored.GetUID()))
 	}
+	reviewed, err := req.reviewForeign(autoscalingv1.SchemeGroupVersion.WithKind("Scale"), scale, k.scaleOf(stored), stored)
+	if err != nil {
+		return failed(err)
+	}
+	scale = reviewed.(*autoscalingv1.Scale)
 	if scale.Spec.Replicas < 0 {
 		at := field.NewPath("spec", "replicas")
 		return failed(apierrors.NewInvalid(schema.GroupKind{Group: autoscalingv1.GroupName, Kind: "Scale"}, req.Name,
@@ -170,7 +180,7 @@ func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, e *entry) 
 	k.Scale.Write(scaled, scale.Spec.Replicas)
 	scaled.SetResourceVersion(scale.ResourceVersion)
 	main := *req
-	main.Subresource = ""
+	main.Subresource, main.review = "", nil
 	response := s.replaceThrough(&main, "scale", scaled, e)
 	if response.Err == nil {
 		response.Object = k.scaleOf(response.Object)

@@ -69,13 +69,16 @@ func (s *Server) replace(req *Request, obj Object, e *entry) *Response {
 
 // replaceThrough does so for a request to a subresource, which may own what it changes of the main resource.
 func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e *entry) *Response {
+	stored := e.object
 	if err := s.admitUpdate(req); err != nil {
 		return failed(err)
+	}
+	if req.review != nil {
+		return s.settleReviewed(req, obj, stored, s.claim(req, subresource, obj, e))
 	}
 	if err := checkRevision(req.Kind, obj, e); err != nil {
 		return failed(err)
 	}
-	stored := e.object
 	return s.settle(req, obj, stored, s.claim(req, subresource, obj, e))
 }
 
@@ -92,6 +95,11 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	}
 	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
 		return failed(invalid(k, req.Name, errs))
+	}
+	if req.review != nil {
+		if err := req.review.validateStored(obj, stored); err != nil {
+			return failed(err)
+		}
 	}
 	tracked := c.tracked()
 	same := tracked && c.settleFields(k, obj, stored)

@@ -88,6 +88,7 @@ type simManager[R any] struct {
 	log       logr.Logger
 	elected   chan struct{}
 	hooks     webhook.Server
+	mux       *webhookMux // of hooks
 	registry  conversion.Registry
 	events    *eventSender
 	adopter   *adopter
@@ -115,7 +116,8 @@ func newManager[R any](
 	m.live = &liveClient{env: env, server: env, codec: codec, mapper: m.mapper}
 	m.caching = &cachingClient{liveClient: m.live, cache: m.informers.handle()}
 	m.log = logr.New(&logSink{env: env, ctx: context.Background()})
-	m.hooks, m.registry = webhook.NewServer(webhook.Options{}), conversion.NewRegistry()
+	m.mux = &webhookMux{ServeMux: http.NewServeMux(), env: env}
+	m.hooks, m.registry = webhook.NewServer(webhook.Options{WebhookMux: m.mux.ServeMux}), conversion.NewRegistry()
 	m.events = &eventSender{client: m.live, scheme: scheme, sent: map[string]*sentEvent{}}
 	close(m.elected)
 	return m
@@ -135,6 +137,7 @@ func (m *simManager[R]) Add(r manager.Runnable) error {
 
 // Start implements manager.Manager. Caches come first, as in a real manager; then everything else starts at once.
 func (m *simManager[R]) Start(ctx context.Context) error {
+	m.env.ServeWebhooks(m.mux)
 	m.informers.begin()
 	m.mu.Lock()
 	m.running = ctx
@@ -231,8 +234,20 @@ func (m *simManager[R]) GetControllerOptions() config.Controller {
 	return config.Controller{SkipNameValidation: &skip, Logger: m.log}
 }
 
-// GetWebhookServer implements manager.Manager. Webhooks can be registered; they are not called.
+// GetWebhookServer implements manager.Manager. The webhooks that are registered with it answer, from the manager's start on, the
+// webhook configurations in the store that name their paths. It has no port and no certificates, and is never started itself.
 func (m *simManager[R]) GetWebhookServer() webhook.Server { return m.hooks }
+
+// webhookMux serves the webhooks of a manager.
+type webhookMux struct {
+	*http.ServeMux
+	env *sim.Env
+}
+
+// ServeHTTP implements http.Handler. The context says whose webhook it is, if that panics.
+func (m *webhookMux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.ServeMux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), envContextKey{}, m.env)))
+}
 
 // GetConverterRegistry implements manager.Manager.
 func (m *simManager[R]) GetConverterRegistry() conversion.Registry { return m.registry }

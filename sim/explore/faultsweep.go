@@ -82,7 +82,7 @@ func faultSites(h *history.History, faults *sim.Faults) []site {
 		for n := range counters {
 			rule := &faults.Rules[n]
 			able := slices.DeleteFunc(slices.Clone(rule.Faults), func(f schedule.Fault) bool {
-				return !f.Type.Strikes(r.Event) || f.NeedsLock() && !r.Locked
+				return !f.Type.Strikes(r.Event) || !r.Admits(&f, h.Webhooks)
 			})
 			if len(able) == 0 || !counters[n].Match(r.Event) {
 				continue

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -47,6 +49,23 @@ type Record struct {
 	Fault schedule.FaultType
 	// Retry is set if client-go tries the request again by itself: the actor has not seen this answer.
 	Retry bool
+	// Webhooks are the names of the admission webhooks that were called about the request, in their order.
+	Webhooks []string
+}
+
+// Admits reports whether a fault finds at the request what it needs there, if anything: a lock, or a webhook, of those that there
+// were in the run. A webhook that the cluster does not know is asked last, so only about what nothing else refuses.
+func (r *Record) Admits(f *schedule.Fault, webhooks []string) bool {
+	switch {
+	case f.NeedsLock():
+		return r.Locked
+	case !f.NeedsWebhook():
+		return true
+	case f.Webhook != "" && !slices.Contains(webhooks, f.Webhook):
+		return r.Code < http.StatusBadRequest && r.Code != NoAnswer
+	default:
+		return f.FindsWebhook(r.Webhooks, webhooks)
+	}
 }
 
 // NoAnswer is the code of a request whose connection broke before an answer came; Message is the error.
@@ -120,6 +139,8 @@ type History struct {
 	// it passed over polls.
 	Deviations []schedule.Constraint
 	Lateness   []schedule.Latency
+	// Webhooks are the names of the admission webhooks that there were in the course of the run, sorted.
+	Webhooks []string
 	// Gaps are the things the run touched that are not modelled, sorted and without repeats.
 	Gaps []string
 	// Problems say what went wrong with the scenario itself: a step of its script that was refused.

@@ -161,6 +161,15 @@ func (m *Monitor) After(now time.Duration, event schedule.Event, req *apiserver.
 	m.pending = m.pending[:0]
 }
 
+// Aside lets requests be made in the middle of one that was announced: by the webhooks that are asked about it. The state that
+// was kept for [Monitor.After] stays.
+func (m *Monitor) Aside(f func()) {
+	pending, event := m.pending, m.pendingEvent
+	m.pending = nil
+	f()
+	m.pending, m.pendingEvent = pending, event
+}
+
 // Committed tells of a commit to a kind, by the name the scenario has for it. It evaluates the rules over the state that
 // bind the kind, if what they bind has changed.
 func (m *Monitor) Committed(now time.Duration, kind string) {

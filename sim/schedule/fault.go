@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,6 +45,11 @@ const (
 	// Upgrade: a process dies, and another reconciler starts in its place.
 	Upgrade FaultType = "Upgrade"
 
+	// WebhookDenial: an admission webhook refuses a write.
+	WebhookDenial FaultType = "WebhookDenial"
+	// WebhookFailure: an admission webhook does not answer, so that its failure policy decides.
+	WebhookFailure FaultType = "WebhookFailure"
+
 	// LateDelete: a finalizer of somebody else keeps a deleted object for a while.
 	LateDelete FaultType = "LateDelete"
 )
@@ -70,24 +76,32 @@ const (
 // Means says how a fault comes about, where there are several ways.
 type Means string
 
-// The means. Injected and CompetingWrite are those of a Conflict; ConnectionLost and RequestTimeout those of a LostResponse.
+// The means. Injected and CompetingWrite are those of a Conflict; ConnectionLost and RequestTimeout those of a LostResponse;
+// ConnectionRefused and DeadlineExceeded those of a WebhookFailure.
 const (
 	Injected       Means = "Injected"       // the error is made up; no object has changed
 	CompetingWrite Means = "CompetingWrite" // somebody annotates the object just before, and the server finds the conflict
 	ConnectionLost Means = "ConnectionLost" // the connection breaks: an error that is no API status
 	RequestTimeout Means = "RequestTimeout" // the server gives up waiting for its own handler: 504
+	// ConnectionRefused: nobody serves the webhook at the moment.
+	ConnectionRefused Means = "ConnectionRefused"
+	// DeadlineExceeded: the webhook takes longer than its timeoutSeconds.
+	DeadlineExceeded Means = "DeadlineExceeded"
 )
 
 // Params are the parameters of faults, zero where a type has no use for one. Defaults are filled in by package reactors.
 type Params struct {
 	Layer      Layer         // errors: where they arise
 	RetryAfter time.Duration // errors: the header Retry-After, in whole seconds; negative for none
-	Means      Means         // Conflict, LostResponse
+	Means      Means         // Conflict, LostResponse, WebhookFailure
 	Point      Point         // Crash, Upgrade; Delay: of the request, or of the response
 	// For is a span of virtual time: of a Delay, CacheLag, WatchDrop or Relist; how long a LateDelete keeps the object; how
 	// long a process is down in a Crash or Upgrade.
 	For        time.Duration
 	Reconciler string // Upgrade: the name of the one that starts
+	// Webhook is the name of the admission webhook of a WebhookDenial or WebhookFailure; empty for the first that is called about
+	// a request.
+	Webhook string
 }
 
 // Fault is one fault at one event.
@@ -125,6 +139,7 @@ func (f Fault) details() []string {
 		}
 	}
 	add(f.Means != "", string(f.Means))
+	add(f.Webhook != "", "of "+f.Webhook)
 	add(f.Point != "", string(f.Point))
 	add(f.Layer != "", "in the "+strings.ToLower(string(f.Layer)))
 	add(f.RetryAfter > 0, "retry after "+f.RetryAfter.String())
@@ -148,6 +163,8 @@ func (t FaultType) Strikes(e Event) bool {
 		return e.Verb == Deliver
 	case Conflict:
 		return e.Verb == Update || e.Verb == Patch || e.Verb == Delete
+	case WebhookDenial, WebhookFailure:
+		return e.Verb.IsWrite()
 	case Invalid:
 		return e.Verb == Create || e.Verb == Update || e.Verb == Patch
 	case LostResponse, AppliedTwice:
@@ -166,11 +183,27 @@ func (t FaultType) Strikes(e Event) bool {
 // NeedsLock reports whether the fault can strike only at a write that carries a lock: a conflict that is made up.
 func (f *Fault) NeedsLock() bool { return f.Type == Conflict && f.Means != CompetingWrite }
 
+// NeedsWebhook reports whether the fault strikes at the call of an admission webhook.
+func (f *Fault) NeedsWebhook() bool { return f.Type == WebhookDenial || f.Type == WebhookFailure }
+
+// FindsWebhook reports whether the fault finds its webhook at a request about which some webhooks are called, in a cluster that
+// knows some: a webhook that it names and the cluster does not know is one that is called about every write.
+func (f *Fault) FindsWebhook(called, known []string) bool {
+	switch {
+	case f.Webhook == "":
+		return len(called) > 0
+	case slices.Contains(known, f.Webhook):
+		return slices.Contains(called, f.Webhook)
+	default:
+		return true
+	}
+}
+
 // FaultTypes returns all types of faults, in a fixed order.
 func FaultTypes() []FaultType {
 	return []FaultType{Conflict, Invalid, Forbidden, NotFound, TooManyRequests, InternalError, ServerTimeout,
 		ServiceUnavailable, Timeout, LostResponse, AppliedTwice, Delay, Wedge, CacheLag, WatchDrop, Relist, Crash, Upgrade,
-		LateDelete}
+		WebhookDenial, WebhookFailure, LateDelete}
 }
 
 // Constraint says that one event must wait for another: it is held until that has happened, or until the hold's bound in

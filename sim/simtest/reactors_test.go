@@ -1,9 +1,11 @@
 package simtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -37,6 +39,30 @@ func refusals(h *history.History) int {
 		}
 	}
 	return n
+}
+
+// TestWebhooks checks that a webhook of the test is asked about what the operator writes, and that one which makes no sense
+// fails the test.
+func TestWebhooks(t *testing.T) {
+	registry := &scenarios.Registry{}
+	clickhouse.Register(registry)
+	hook := apiserver.Hook{Validating: true, Handle: func(*admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}}
+	hook.Name = "policy.example.com"
+	options := []Option{Registry(registry), Webhooks(hook)}
+	w := NewWorld(t, Scenario("../../scenarios/clickhouse/recreate.yaml"), options...)
+	if !slices.ContainsFunc(w.Default().Records, func(r history.Record) bool { return slices.Contains(r.Webhooks, hook.Name) }) {
+		t.Error("the webhook is not asked")
+	}
+	hook.Name = "policy"
+	c, err := loadOne(Scenario("../../scenarios/clickhouse/recreate.yaml"), []Option{Registry(registry), Webhooks(hook)})
+	if err == nil {
+		_, err = newWorld(c)
+	}
+	if err == nil || !strings.Contains(err.Error(), `webhook "policy": webhooks[0].name`) {
+		t.Errorf("error is %v", err)
+	}
 }
 
 // TestReactors checks that reactors of the test act in the runs of a scenario from a file, and that reports say so.

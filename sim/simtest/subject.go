@@ -10,6 +10,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/client"
 )
 
@@ -36,6 +37,7 @@ type options struct {
 	seed      int64
 	runs      int // notGiven, or the number
 	reactors  []func() sim.Reactor
+	webhooks  []apiserver.Hook
 	err       error
 }
 
@@ -111,13 +113,21 @@ func Reactors(makers ...func() sim.Reactor) Option {
 	}
 }
 
-// configured returns a scenario's configuration with the reactors of the test, which come after its own.
+// Webhooks adds admission webhooks of others than the operator under test, as functions: a policy engine, a sidecar injector. The
+// operator's own need no option: what it registers with its manager answers the webhook configurations among the scenario's
+// objects. See [sim.Config.Webhooks]; like reactors, they are part of the test, not of the scenario.
+func Webhooks(hooks ...apiserver.Hook) Option {
+	return func(o *options) { o.webhooks = append(o.webhooks, hooks...) }
+}
+
+// configured returns a scenario's configuration with the reactors and webhooks of the test, which come after its own.
 func (o *options) configured(config *sim.Config) *sim.Config {
-	if len(o.reactors) == 0 {
+	if len(o.reactors)+len(o.webhooks) == 0 {
 		return config
 	}
 	with := *config
 	with.Reactors = slices.Concat(config.Reactors, o.reactors)
+	with.Webhooks = slices.Concat(config.Webhooks, o.webhooks)
 	return &with
 }
 
