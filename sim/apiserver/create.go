@@ -151,11 +151,16 @@ func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 	}
 }
 
-// initialize sets what a client may not decide about a new object.
-func (s *Server) initialize(k *Kind, obj Object, uid types.UID) {
+// initialize sets what a client may not decide about a new object, and what the default admission plugins make of it.
+func (s *Server) initialize(k *Kind, obj Object, uid types.UID) *statusError {
 	obj.SetUID(uid)
 	obj.SetCreationTimestamp(s.timestamp())
-	if k.Generation != GenerationNone {
+	if k.admit != nil {
+		if err := k.admit(s, obj); err != nil {
+			return err
+		}
+	}
+	if k.Generation.counts() {
 		obj.SetGeneration(1)
 	}
 	if k.HasStatus && !k.CreateKeepsStatus {
@@ -164,6 +169,7 @@ func (s *Server) initialize(k *Kind, obj Object, uid types.UID) {
 	if k.PrepareCreate != nil {
 		k.PrepareCreate(obj)
 	}
+	return nil
 }
 
 // createNamed validates and commits a new object that has its final name.
@@ -171,14 +177,16 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
 	key := uidKey(k, obj.GetNamespace(), obj.GetName())
 	n := s.uids.count(key)
-	s.initialize(k, obj, uidFor(key, n))
-	if k.admit != nil {
-		if err := k.admit(s, obj); err != nil {
-			return failed(err)
-		}
+	if err := s.initialize(k, obj, uidFor(key, n)); err != nil {
+		return failed(err)
 	}
 	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
+	}
+	if k.vet != nil {
+		if err := k.vet(s, obj, nil); err != nil {
+			return failed(err)
+		}
 	}
 	if revision, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err == nil && revision != 0 && !req.DryRun {
 		return failed(plain("resourceVersion should not be set on objects to be created"))
@@ -204,7 +212,7 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 
 // validateNew checks a new object.
 func (s *Server) validateNew(k *Kind, obj Object) field.ErrorList {
-	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(), string(s.kinds.version))
+	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(""), string(s.kinds.version))
 	if k.Validate != nil {
 		errs = append(errs, k.Validate(obj, nil, s.kinds.version)...)
 	}

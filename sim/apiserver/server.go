@@ -24,6 +24,7 @@ type Server struct {
 	gaps      map[string]bool
 	tracking  bool // see TrackManagedFields
 	uncached  bool // see WithoutWatchCache
+	protects  bool // see ProtectClaims
 	author    *author
 	authors   map[author]*author
 }

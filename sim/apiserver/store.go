@@ -232,12 +232,14 @@ type Snapshot struct {
 	gaps      map[string]bool
 	tracking  bool
 	uncached  bool
+	protects  bool
 }
 
 // Snapshot returns the present state. Objects are shared, not copied.
 func (s *Server) Snapshot() *Snapshot {
 	snapshot := &Snapshot{
-		kinds: s.kinds, tables: make([]table, len(s.tables)), revision: s.revision, compacted: s.compacted,
+		protects: s.protects,
+		kinds:    s.kinds, tables: make([]table, len(s.tables)), revision: s.revision, compacted: s.compacted,
 		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
 	}
 	for i, t := range s.tables {
@@ -251,7 +253,8 @@ func (s *Server) Snapshot() *Snapshot {
 // size of the snapshot, and may be called from several goroutines at once.
 func (s *Snapshot) NewServer(now Clock) *Server {
 	server := &Server{
-		kinds: s.kinds, now: now, tables: make([]*table, len(s.tables)), revision: s.revision, compacted: s.compacted,
+		protects: s.protects,
+		kinds:    s.kinds, now: now, tables: make([]*table, len(s.tables)), revision: s.revision, compacted: s.compacted,
 		uids: counter{base: s.uids}, names: counter{base: s.names}, gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
 	}
 	tables := slices.Clone(s.tables)

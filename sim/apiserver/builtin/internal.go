@@ -88,7 +88,7 @@ func (w *internalWriter) writeFields(v reflect.Value) error {
 	for _, name := range w.fields(v.Type()) {
 		f, _ := v.Type().FieldByName(name)
 		value := v.FieldByName(name)
-		if pod, ok := v.Interface().(corev1.PodSpec); ok && name == "SecurityContext" && !since(w.version, 37) {
+		if pod, ok := reflect.TypeAssert[corev1.PodSpec](v); ok && name == "SecurityContext" && !since(w.version, 37) {
 			value = reflect.ValueOf(securityContext(&pod))
 		}
 		if !f.Anonymous {
@@ -124,9 +124,9 @@ func (w *internalWriter) fields(t reflect.Type) []string {
 		return strings.Fields(names)
 	}
 	names := make([]string, 0, t.NumField())
-	for i := range t.NumField() {
-		if name := t.Field(i).Name; name != "TypeMeta" {
-			names = append(names, name)
+	for f := range t.Fields() {
+		if f.Name != "TypeMeta" {
+			names = append(names, f.Name)
 		}
 	}
 	if since(w.version, 37) {
