@@ -31,6 +31,9 @@ type VolumeBinder struct {
 // NewVolumeBinder returns the controllers for one run.
 func NewVolumeBinder() *VolumeBinder { return &VolumeBinder{} }
 
+// ProtectsClaims implements [sim.ClaimProtector].
+func (v *VolumeBinder) ProtectsClaims() {}
+
 // Start implements [sim.Racer].
 func (v *VolumeBinder) Start(env sim.RacerEnv) {
 	v.claimKind, v.podKind = env.Kind("PersistentVolumeClaim"), env.Kind("Pod")

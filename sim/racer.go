@@ -31,6 +31,13 @@ type Skipper interface {
 	Skip(steps []int)
 }
 
+// ClaimProtector is implemented by racers that let claims go which are protected while pods use them: only then the server
+// protects them. See [apiserver.Server.ProtectClaims].
+type ClaimProtector interface {
+	Racer
+	ProtectsClaims()
+}
+
 // RacerEnv is what the engine offers a racer.
 type RacerEnv interface {
 	// Now returns the virtual time.

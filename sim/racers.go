@@ -40,6 +40,9 @@ func (e *engine) startRacer(config *RacerConfig) {
 	if script, ok := a.racer.(Skipper); ok && config.WithScript && len(e.plan.Skip) > 0 {
 		script.Skip(e.plan.Skip)
 	}
+	if _, ok := a.racer.(ClaimProtector); ok {
+		e.server.ProtectClaims()
+	}
 	a.racer.Start(a)
 	for _, inf := range a.informers {
 		e.sync(inf)

@@ -55,6 +55,11 @@ const (
 	mutatingOrder
 	validatingOrder
 	definitionOrder
+	runtimeClassOrder
+	volumeAttachmentOrder
+	csiDriverOrder
+	csiNodeOrder
+	attributesClassOrder
 	newEventOrder
 	oldAutoscalerOrder
 	builtinCount
@@ -80,6 +85,7 @@ func builtins(version Version) []*Kind {
 	addAccess(rows, version)
 	addScaling(rows, version)
 	addCluster(rows, version)
+	addDrivers(rows, version)
 	addAliases(rows, version)
 	return rows
 }
@@ -97,13 +103,15 @@ func addCore(rows []*Kind, version Version) {
 	})
 	rows[podOrder] = row(version, "v1", "Pod", "pods", Kind{
 		ShortNames: []string{"po"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
-		StatusKeeps: ResetSpecAndOwners, ReturnsDeleted: true, Graceful: podGrace, Fields: podFields,
+		StatusKeeps: ResetSpecAndOwners, ReturnsDeleted: true, Graceful: podGrace, Fields: podFields, NotModelled: onlyPodGaps,
 	}, rules[corev1.Pod]{
-		defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareStatus: builtin.PreparePodStatus,
-		validate: builtin.ValidatePod, validateStatus: builtin.ValidatePodStatus,
+		defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareUpdate: builtin.PreparePodUpdate,
+		prepareStatus: builtin.PreparePodStatus,
+		validate:      builtin.ValidatePod, validateStatus: builtin.ValidatePodStatus,
 	})
 	rows[claimOrder] = row(version, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Kind{
 		ShortNames: []string{"pvc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
+		NotModelled: []string{"the finalizer kubernetes.io/pvc-protection, unless something takes it away again: a VolumeBinder"},
 	}, rules[corev1.PersistentVolumeClaim]{
 		defaults: builtin.DefaultPersistentVolumeClaim, prepare: builtin.PreparePersistentVolumeClaim,
 		prepareUpdate: builtin.PreparePersistentVolumeClaimUpdate,
@@ -141,8 +149,10 @@ func addCore(rows []*Kind, version Version) {
 	}, rules[coordinationv1.Lease]{validate: builtin.ValidateLease})
 	rows[nodeOrder] = row(version, "v1", "Node", "nodes", Kind{
 		ShortNames: []string{"no"}, HasStatus: true, UnconditionalUpdate: true, Fields: nodeFields, storagePath: "minions",
-		CreateKeepsStatus: true,
-	}, rules[corev1.Node]{defaults: builtin.DefaultNode, validate: builtin.ValidateNode})
+		CreateKeepsStatus: true, NotModelled: []string{"the taint not-ready of new nodes, which no node controller would take away"},
+	}, rules[corev1.Node]{
+		defaults: builtin.DefaultNode, validate: builtin.ValidateNode, validateStatus: builtin.ValidateNodeStatus,
+	})
 }
 
 // row completes the row of a built-in whose Go type is T.
@@ -151,6 +161,7 @@ func row[T any](version Version, apiVersion, kind, resource string, k Kind, r ru
 	k.Resource = resource
 	k.Type = reflect.TypeFor[T]()
 	k.ValidName = builtin.ValidName(kind)
+	k.checks[0], k.checks[1] = builtin.MetadataChecks(k.GroupKind())
 	if r.defaults != nil {
 		k.Default = func(obj Object) { r.defaults(as[T](obj), string(version)) }
 	}

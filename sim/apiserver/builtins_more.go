@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -55,7 +56,7 @@ func addMoreCore(rows []*Kind, version Version) {
 	})
 	rows[limitRangeOrder] = row(version, "v1", "LimitRange", "limitranges", Kind{
 		ShortNames: []string{"limits"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true,
-		NotModelled: []string{"what the limits do to pods and claims", "the name that one without a name gets"},
+		NotModelled: []string{"the name that one without a name gets"},
 	}, rules[corev1.LimitRange]{defaults: builtin.DefaultLimitRange, validate: builtin.ValidateLimitRange})
 	rows[quotaOrder] = row(version, "v1", "ResourceQuota", "resourcequotas", Kind{
 		ShortNames: []string{"quota"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
@@ -71,8 +72,16 @@ func addMoreCore(rows []*Kind, version Version) {
 
 // podGaps is what is not checked of a pod or its template; package builtin says it at length.
 var podGaps = []string{
-	"security contexts, affinity, topology spread, resource claims, Windows and volumes of particular storage systems: accepted as sent",
+	"resource claims, resources of the pod as a whole, AppArmor, what is about Windows, and volumes of particular storage " +
+		"systems: accepted as sent",
 }
+
+// onlyPodGaps is what a pod lacks besides.
+var onlyPodGaps = append([]string{
+	"the admission plugin ServiceAccount: no account is set, none has to exist, and no token is mounted",
+	"the admission plugins PodSecurity and ResourceQuota",
+	"the subresources ephemeralcontainers, resize, log, exec, attach, portforward and proxy",
+}, podGaps...)
 
 // addWorkloads adds the kinds whose controllers make pods.
 func addWorkloads(rows []*Kind, version Version) {
@@ -103,7 +112,8 @@ func addWorkloads(rows []*Kind, version Version) {
 		k.ShortNames = []string{"ds"}
 	}), rules[appsv1.DaemonSet]{
 		defaults: builtin.DefaultDaemonSet, prepare: builtin.PrepareDaemonSet, prepareUpdate: builtin.KeepDaemonSet,
-		validate: builtin.ValidateDaemonSet, validateStatus: builtin.ValidateDaemonSetStatus,
+		prepareStatus: builtin.KeepTemplateCount,
+		validate:      builtin.ValidateDaemonSet, validateStatus: builtin.ValidateDaemonSetStatus,
 	})
 	rows[deploymentOrder] = row(version, "apps/v1", "Deployment", "deployments", workload.with(func(k *Kind) {
 		k.ShortNames, k.Generation, k.StatusKeeps = []string{"deploy"}, GenerationSpecAndAnnotations, ResetSpecAndLabels
@@ -213,14 +223,15 @@ func addScaling(rows []*Kind, version Version) {
 	})
 	rows[priorityClassOrder] = row(version, "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", Kind{
 		ShortNames: []string{"pc"}, UnconditionalUpdate: true, Generation: GenerationOnce,
-		NotModelled: []string{"that there is at most one global default",
-			"the two classes every cluster has: pods may name them, but they cannot be read"},
+		NotModelled: []string{"the two classes every cluster has: pods may name them, but they cannot be read"},
 	}, rules[schedulingv1.PriorityClass]{defaults: builtin.DefaultPriorityClass, validate: builtin.ValidatePriorityClass})
 	rows[storageClassOrder] = row(version, "storage.k8s.io/v1", "StorageClass", "storageclasses", Kind{
 		ShortNames: []string{"sc"}, UnconditionalUpdate: true, ReturnsDeleted: true, NotModelled: []string{"allowed topologies"},
 	}, rules[storagev1.StorageClass]{defaults: builtin.DefaultStorageClass, validate: builtin.ValidateStorageClass})
-	rows[claimOrder].admit = admitClaim
-	rows[podOrder].admit = admitPod
+	rows[priorityClassOrder].vet = vetPriorityClass
+	rows[claimOrder].admit, rows[claimOrder].vet = admitClaim, vetClaim
+	rows[podOrder].admit, rows[podOrder].vet = admitPod, vetPod
+	rows[serviceOrder].admit = admitService
 }
 
 // addCluster adds what configures the API server itself.
@@ -247,6 +258,28 @@ func addCluster(rows []*Kind, version Version) {
 		defaults: builtin.DefaultCustomResourceDefinition, prepare: builtin.PrepareCustomResourceDefinition,
 		prepareUpdate: builtin.KeepStoredVersions, validate: builtin.ValidateCustomResourceDefinition,
 	})
+}
+
+// addDrivers adds what drivers of storage and container runtimes work with.
+func addDrivers(rows []*Kind, version Version) {
+	const storage = "storage.k8s.io/v1"
+	rows[runtimeClassOrder] = row(version, "node.k8s.io/v1", "RuntimeClass", "runtimeclasses", Kind{CreateOnUpdate: true},
+		rules[nodev1.RuntimeClass]{defaults: builtin.DefaultRuntimeClass, validate: builtin.ValidateRuntimeClass})
+	rows[volumeAttachmentOrder] = row(version, storage, "VolumeAttachment", "volumeattachments", Kind{
+		HasStatus: true, StatusKeeps: ResetAllButStatus, ReturnsDeleted: true, NotModelled: []string{"the inline volume"},
+	}, rules[storagev1.VolumeAttachment]{
+		validate: builtin.ValidateVolumeAttachment, validateStatus: builtin.ValidateVolumeAttachment,
+	})
+	rows[csiDriverOrder] = row(version, storage, "CSIDriver", "csidrivers", Kind{
+		ReturnsDeleted: true, Generation: GenerationLate,
+		NotModelled: []string{"preventPodSchedulingIfMissing, which is new in 1.37"},
+	}, rules[storagev1.CSIDriver]{defaults: builtin.DefaultCSIDriver, validate: builtin.ValidateCSIDriver})
+	rows[csiNodeOrder] = row(version, storage, "CSINode", "csinodes", Kind{
+		ReturnsDeleted: true, NotModelled: []string{"the status, which is new in 1.37"},
+	}, rules[storagev1.CSINode]{validate: builtin.ValidateCSINode})
+	rows[attributesClassOrder] = row(version, storage, "VolumeAttributesClass", "volumeattributesclasses", Kind{
+		ShortNames: []string{"vac"}, UnconditionalUpdate: true, ReturnsDeleted: true,
+	}, rules[storagev1.VolumeAttributesClass]{validate: builtin.ValidateVolumeAttributesClass})
 }
 
 // addAliases adds the kinds that show the objects of another.

@@ -132,11 +132,16 @@ func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 	}
 }
 
-// initialize sets what a client may not decide about a new object.
-func (s *Server) initialize(k *Kind, obj Object, uid types.UID) {
+// initialize sets what a client may not decide about a new object, and what the default admission plugins make of it.
+func (s *Server) initialize(k *Kind, obj Object, uid types.UID) *statusError {
 	obj.SetUID(uid)
 	obj.SetCreationTimestamp(s.timestamp())
-	if k.Generation != GenerationNone {
+	if k.admit != nil {
+		if err := k.admit(s, obj); err != nil {
+			return err
+		}
+	}
+	if k.Generation.counts() {
 		obj.SetGeneration(1)
 	}
 	if k.HasStatus && !k.CreateKeepsStatus {
@@ -145,6 +150,7 @@ func (s *Server) initialize(k *Kind, obj Object, uid types.UID) {
 	if k.PrepareCreate != nil {
 		k.PrepareCreate(obj)
 	}
+	return nil
 }
 
 // createNamed validates and commits a new object that has its final name.
@@ -152,23 +158,18 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
 	key := uidKey(k, obj.GetNamespace(), obj.GetName())
 	n := s.uids.count(key)
+	uid := uidFor(key, n)
 	if req.DryRun { // the object that is created afterwards has another UID
-		s.initialize(k, obj, uidFor(key+"?dryRun", n))
-	} else {
-		s.initialize(k, obj, uidFor(key, n))
+		uid = uidFor(key+"?dryRun", n)
 	}
-	if k.admit != nil {
-		if err := k.admit(s, obj); err != nil {
-			return failed(err)
-		}
+	if err := s.initialize(k, obj, uid); err != nil {
+		return failed(err)
 	}
 	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
 	}
-	if req.review != nil {
-		if err := req.review.validateStored(obj, nil); err != nil {
-			return failed(err)
-		}
+	if err := s.admitValid(req, obj, nil); err != nil {
+		return failed(err)
 	}
 	if revision, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err == nil && revision != 0 && !req.DryRun {
 		return failed(plain("resourceVersion should not be set on objects to be created"))
@@ -192,9 +193,22 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	return response
 }
 
+// admitValid asks those admission plugins about a valid object that only refuse: the default ones, and then the webhooks.
+func (s *Server) admitValid(req *Request, obj, stored Object) *statusError {
+	if vet := req.Kind.vet; vet != nil && req.Subresource == "" {
+		if err := vet(s, obj, stored); err != nil {
+			return err
+		}
+	}
+	if req.review != nil {
+		return req.review.validateStored(obj, stored)
+	}
+	return nil
+}
+
 // validateNew checks a new object.
 func (s *Server) validateNew(k *Kind, obj Object) field.ErrorList {
-	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(), string(s.kinds.version))
+	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(""), string(s.kinds.version))
 	if k.Validate != nil {
 		errs = append(errs, k.Validate(obj, nil, s.kinds.version)...)
 	}

@@ -175,7 +175,9 @@ type player struct {
 }
 
 func newPlayer(ctx context.Context, version apiserver.Version) *player {
-	backend := handler.NewLocal(apiserver.NewServer(apiserver.GoldenKinds(version), time.Now))
+	server := apiserver.NewServer(apiserver.GoldenKinds(version), time.Now)
+	server.ProtectClaims()
+	backend := handler.NewLocal(server)
 	h := handler.New(backend)
 	h.Authorizer = handler.AuthorizerFunc(recordedRoles)
 	return &player{ctx: ctx, backend: backend, client: http.Client{Transport: h}, bound: map[string]string{}}

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
 )
 
 // Kind is a row of the kinds table: all that differs between resources. The request pipeline is the same for every kind.
@@ -83,8 +85,10 @@ type Kind struct {
 	Volatile bool
 
 	// admit is what the default admission plugins do about a new object that depends on what else is stored: it changes the
-	// object in place, or refuses it.
+	// object in place, or refuses it. It runs before PrepareCreate.
 	admit func(s *Server, obj Object) *statusError
+	// vet is what those plugins refuse of a valid object, new (old is nil) or updated, that the main resource is to become.
+	vet func(s *Server, obj, old Object) *statusError
 
 	name        string     // see Name
 	order       int        // position in the kinds table
@@ -94,6 +98,7 @@ type Kind struct {
 	gaps        []string   // the fidelity gaps that any use of the kind opens
 	tidy        []tidyStep // what makes a built-in what its reader would decode
 	fields      *fieldRules
+	checks      [2]builtin.Checks              // of metadata, of the main resource and of the status
 	applyModels func() map[string]*spec.Schema // of a custom resource that was added with its definition
 }
 
@@ -125,7 +130,11 @@ const (
 	GenerationContent                                  // anything but metadata, of a built-in without spec and status
 	GenerationContentAndLabels                         // EndpointSlice
 	GenerationOnce                                     // 1 from the creation on (PriorityClass)
+	GenerationLate                                     // spec changes, from 0 on (CSIDriver)
 )
+
+// counts reports whether new objects have generation 1.
+func (r GenerationRule) counts() bool { return r != GenerationNone && r != GenerationLate }
 
 // StatusReset says what a write to the status subresource leaves as stored.
 type StatusReset uint8

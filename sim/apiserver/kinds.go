@@ -2,7 +2,9 @@ package apiserver
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
 )
 
@@ -27,8 +30,24 @@ type Kinds struct {
 	byType  map[reflect.Type]*Kind // the built-ins
 }
 
-// NewKinds returns a table of the built-ins as the given version of Kubernetes treats them.
+// NewKinds returns a table of the built-ins as the given version of Kubernetes treats them. It is cheap: the rows of the
+// built-ins, which never change, are those of every other table of the version.
 func NewKinds(version Version) *Kinds {
+	shared, ok := builtinTables.Load(version)
+	if !ok {
+		shared, _ = builtinTables.LoadOrStore(version, newKinds(version))
+	}
+	built := shared.(*Kinds)
+	return &Kinds{
+		version: version, rows: slices.Clip(built.rows),
+		byGVK: maps.Clone(built.byGVK), byName: maps.Clone(built.byName), byType: built.byType,
+	}
+}
+
+// builtinTables has the tables that all others begin with, by version.
+var builtinTables sync.Map
+
+func newKinds(version Version) *Kinds {
 	kinds := &Kinds{
 		version: version, byGVK: map[schema.GroupVersionKind]*Kind{}, byName: map[string]*Kind{}, byType: map[reflect.Type]*Kind{},
 	}
@@ -219,5 +238,6 @@ func customRow(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus
 		StatusKeeps:      ResetAllButStatus,
 		Generation:       GenerationCustom,
 		ValidName:        apivalidation.NameIsDNSSubdomain,
+		checks:           [2]builtin.Checks{builtin.CustomChecks, builtin.CustomChecks},
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-func TestKinds(t *testing.T) {
+func TestKindsTable(t *testing.T) {
 	kinds := NewKinds(V137)
 	gadget := schema.GroupVersionKind{Group: "g.example.com", Version: "v1", Kind: "Pod"}
 	custom, err := kinds.AddType(gadget, "pods", true, false)
@@ -28,7 +28,7 @@ func TestKinds(t *testing.T) {
 		{"resource", kinds.ByGVR(schema.GroupVersionResource{Version: "v1", Resource: "pods"}), kinds.All()[podOrder]},
 		{"kind", kinds.ByGVK(gadget), custom},
 		{"Go type", kinds.Of(&appsv1.StatefulSet{}), kinds.All()[statefulSetOrder]},
-		{"unknown", kinds.ByName("CSIDriver"), nil},
+		{"unknown", kinds.ByName("Turbine"), nil},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, tt.got, tt.want)

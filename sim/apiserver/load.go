@@ -88,7 +88,7 @@ func (s *Server) prepareLoad(obj Object) (loading, error) {
 			k.takeStatus(stored, written)
 		}
 	}
-	if stored.GetGeneration() == 0 && k.Generation != GenerationNone {
+	if stored.GetGeneration() == 0 && k.Generation.counts() {
 		stored.SetGeneration(1)
 	}
 	return l, nil

@@ -22,12 +22,18 @@ type Server struct {
 	uids      counter
 	names     counter
 	gaps      map[string]bool
-	tracking  bool // see TrackManagedFields
-	uncached  bool // see WithoutWatchCache
-	homeless  bool // a namespace has gone, and may have left objects behind
-	author    *author
-	authors   map[author]*author
-	hooks     *webhooks // nil as long as nobody needs it
+	switches
+	author  *author
+	authors map[author]*author
+	hooks   *webhooks // nil as long as nobody needs it
+}
+
+// switches are what has been turned on in a server, and stays so in those that go on from it.
+type switches struct {
+	tracking bool // see TrackManagedFields
+	uncached bool // see WithoutWatchCache
+	homeless bool // a namespace has gone, and may have left objects behind
+	protects bool // see ProtectClaims
 }
 
 // NewServer returns a server that holds nothing but the namespaces every cluster has.

@@ -169,17 +169,14 @@ type Snapshot struct {
 	uids      map[string]int
 	names     map[string]int
 	gaps      map[string]bool
-	tracking  bool
-	uncached  bool
-	homeless  bool
+	switches
 }
 
 // Snapshot returns the present state. Objects are shared, not copied.
 func (s *Server) Snapshot() *Snapshot {
 	snapshot := &Snapshot{
 		kinds: s.kinds, tables: make([]table, len(s.tables)), revision: s.revision, compacted: s.compacted,
-		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
-		homeless: s.homeless,
+		uids: s.uids.flatten(), names: s.names.flatten(), gaps: maps.Clone(s.gaps), switches: s.switches,
 	}
 	for i, t := range s.tables {
 		snapshot.tables[i] = table{index: t.share(), log: slices.Clip(t.log), writes: slices.Clip(t.writes), applied: t.applied}
@@ -192,8 +189,7 @@ func (s *Server) Snapshot() *Snapshot {
 func (s *Snapshot) NewServer(now Clock) *Server {
 	server := &Server{
 		kinds: s.kinds, now: now, tables: make([]*table, len(s.tables)), revision: s.revision, compacted: s.compacted,
-		uids: counter{base: s.uids}, names: counter{base: s.names}, gaps: maps.Clone(s.gaps), tracking: s.tracking, uncached: s.uncached,
-		homeless: s.homeless,
+		uids: counter{base: s.uids}, names: counter{base: s.names}, gaps: maps.Clone(s.gaps), switches: s.switches,
 	}
 	tables := slices.Clone(s.tables)
 	for i := range tables {

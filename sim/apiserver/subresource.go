@@ -58,7 +58,7 @@ func (s *Server) doBinding(req *Request) *Response {
 	pod := *stored
 	pod.Spec.NodeName = binding.Target.Name
 	pod.Annotations = overlay(stored.Annotations, binding.Annotations)
-	pod.Labels = overlay(stored.Labels, binding.Labels)
+	pod.Labels = overlay(overlay(stored.Labels, binding.Labels), s.topologyLabels(binding.Target.Name))
 	pod.Status.Conditions = s.scheduledCondition(stored.Status.Conditions)
 	revision := s.commit(req.Kind, &pod, stored)
 	return &Response{Code: http.StatusCreated, Revision: revision, Committed: revision, Before: stored}

@@ -96,10 +96,8 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
 		return failed(invalid(k, req.Name, errs))
 	}
-	if req.review != nil {
-		if err := req.review.validateStored(obj, stored); err != nil {
-			return failed(err)
-		}
+	if err := s.admitValid(req, obj, stored); err != nil {
+		return failed(err)
 	}
 	tracked := c.tracked()
 	same := tracked && c.settleFields(k, obj, stored)
@@ -186,7 +184,7 @@ func (k *Kind) changesGeneration(obj, stored Object) bool {
 		k.takeSpec(obj, stored)
 	}
 	switch k.Generation {
-	case GenerationSpec:
+	case GenerationSpec, GenerationLate:
 		return !same
 	case GenerationSpecAndAnnotations:
 		return !same || !maps.Equal(obj.GetAnnotations(), stored.GetAnnotations())
@@ -277,7 +275,7 @@ func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorLis
 	k := req.Kind
 	var errs field.ErrorList
 	if obj.GetUID() != stored.GetUID() || k.changesClientMeta(obj, stored) || k.changesDeletion(obj, stored) {
-		errs = builtin.ValidateMetadata(obj, stored, k.metadataRules(), string(s.kinds.version))
+		errs = builtin.ValidateMetadata(obj, stored, req.rules().metadataRules(req.Subresource), string(s.kinds.version))
 	}
 	switch {
 	case req.Subresource == "status":
@@ -293,8 +291,12 @@ func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorLis
 }
 
 // metadataRules returns what the validation of metadata has to know about the kind.
-func (k *Kind) metadataRules() builtin.MetadataRules {
-	return builtin.MetadataRules{Namespaced: k.Namespaced, Name: k.ValidName, Custom: k.Custom()}
+func (k *Kind) metadataRules(subresource string) builtin.MetadataRules {
+	rules := builtin.MetadataRules{Namespaced: k.Namespaced, Name: k.ValidName, Custom: k.Custom(), Checks: k.checks[0]}
+	if subresource == "status" {
+		rules.Checks = k.checks[1]
+	}
+	return rules
 }
 
 // changesClientMeta reports whether the update changes metadata that is the client's to write.

@@ -102,7 +102,7 @@ func (v *review) mutate(obj, stored Object, c *claim) (Object, *statusError) {
 		changed.SetDeletionTimestamp(nil)
 		changed.SetDeletionGracePeriodSeconds(nil)
 	} else if changed.GetName() != stored.GetName() {
-		errs := builtin.ValidateMetadata(changed, stored, k.metadataRules(), string(v.server.kinds.version))
+		errs := builtin.ValidateMetadata(changed, stored, k.metadataRules(v.req.Subresource), string(v.server.kinds.version))
 		return nil, invalid(k, v.req.Name, errs)
 	}
 	return changed, nil

@@ -215,16 +215,6 @@ func TestPreparePod(t *testing.T) {
 	}
 }
 
-func TestProtectClaim(t *testing.T) {
-	claim := &corev1.PersistentVolumeClaim{}
-	for range 2 {
-		builtin.ProtectClaim(claim)
-	}
-	if want := []string{"kubernetes.io/pvc-protection"}; !slices.Equal(claim.Finalizers, want) {
-		t.Errorf("finalizers are %v", claim.Finalizers)
-	}
-}
-
 func TestPodGracePeriod(t *testing.T) {
 	tests := []struct {
 		name, pod string
@@ -613,7 +603,7 @@ func TestValidateMetadata(t *testing.T) {
 		if test.update {
 			old = &root
 		}
-		rules := builtin.MetadataRules{Namespaced: true, Name: builtin.ValidName("Pod"), Custom: test.custom}
+		rules := builtin.MetadataRules{Namespaced: true, Name: builtin.ValidName("Pod"), Custom: test.custom, Checks: builtin.CustomChecks}
 		errs := builtin.ValidateMetadata(test.object, old, rules, test.version)
 		if len(errs) != test.want {
 			t.Errorf("%s: %d errors, want %d: %v", test.name, len(errs), test.want, errs)

@@ -3,6 +3,7 @@ package builtin
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -75,9 +76,44 @@ func ValidateNamespaceStatus(namespace, _ *corev1.Namespace, _ string) field.Err
 func ValidateNode(node, old *corev1.Node, version string) field.ErrorList {
 	root := field.NewPath("spec")
 	taints := validateNodeTaints(node.Spec.Taints, version)
-	errs := join(taints, validateNodeAddresses(node.Spec.PodCIDRs, root.Child("podCIDRs")))
+	errs := join(taints, validateNodeAmounts(&node.Status), validateNodeRanges(node.Spec.PodCIDRs, root.Child("podCIDRs")))
 	if old == nil {
 		return errs
+	}
+	return append(errs, validateNodeUpdate(node, old, version)...)
+}
+
+// ValidateNodeStatus checks a status write.
+func ValidateNodeStatus(node, old *corev1.Node, version string) field.ErrorList {
+	return validateNodeUpdate(node, old, version)
+}
+
+func validateNodeAmounts(status *corev1.NodeStatus) field.ErrorList {
+	var errs field.ErrorList
+	for _, amounts := range []struct {
+		name string
+		list corev1.ResourceList
+	}{{"capacity", status.Capacity}, {"allocatable", status.Allocatable}} {
+		for _, name := range sortedNames(amounts.list) {
+			amount, at := amounts.list[name], field.NewPath("status", amounts.name, string(name))
+			errs = append(errs, amountNotNegative(amount, at)...)
+			if slices.Contains(countResources, name) && amount.MilliValue()%1000 != 0 {
+				errs = append(errs, field.Invalid(at, amount, "must be an integer"))
+			}
+		}
+	}
+	return errs
+}
+
+// validateNodeUpdate is ValidateNodeUpdate.
+func validateNodeUpdate(node, old *corev1.Node, version string) field.ErrorList {
+	root := field.NewPath("spec")
+	errs := validateNodeAmounts(&node.Status)
+	addresses := node.Status.Addresses
+	for i, address := range addresses {
+		if slices.Contains(addresses[:i], address) {
+			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), internal(address, version)))
+		}
 	}
 	const changed = `node updates may not change %s except from "" to valid`
 	if was, now := old.Spec.PodCIDRs, node.Spec.PodCIDRs; len(was) != len(now) && len(was) > 0 {
@@ -92,7 +128,7 @@ func ValidateNode(node, old *corev1.Node, version string) field.ErrorList {
 	if id := old.Spec.ProviderID; id != "" && id != node.Spec.ProviderID {
 		errs = append(errs, changedProvider(node.Spec.ProviderID, fmt.Sprintf(changed, "providerID"), root.Child("providerID"), version))
 	}
-	errs = append(errs, taints...) // an update checks them once more
+	errs = append(errs, validateNodeTaints(node.Spec.Taints, version)...) // once more where the spec is written
 	if node.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(root.Child("externalID"), "may not be updated"))
 	}
@@ -129,8 +165,8 @@ func validateNodeTaints(taints []corev1.Taint, version string) field.ErrorList {
 	return errs
 }
 
-// validateNodeAddresses checks the ranges that the pods of a node have their addresses of.
-func validateNodeAddresses(cidrs []string, at *field.Path) field.ErrorList {
+// validateNodeRanges checks the ranges that the pods of a node have their addresses of.
+func validateNodeRanges(cidrs []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	six, broken := 0, ""
 	for i, cidr := range cidrs {

@@ -224,6 +224,11 @@ func KeepDaemonSet(set, old *appsv1.DaemonSet) {
 	setTemplateCount(set, count)
 }
 
+// KeepTemplateCount does so where the status is written; daemonSetStatusStrategy.
+func KeepTemplateCount(set, old *appsv1.DaemonSet, _ metav1.Time) {
+	setTemplateCount(set, templateCount(old))
+}
+
 // ValidateDaemonSet checks a new DaemonSet or an update; pkg/apis/apps/validation/validation.go.
 func ValidateDaemonSet(set, old *appsv1.DaemonSet, version string) field.ErrorList {
 	spec, root := &set.Spec, field.NewPath("spec")

@@ -13,10 +13,9 @@
 // it was costs one comparison.
 //
 // The version is "1.36" or "1.37": most behaviour is the same, some defaults and many error texts are not. The rules are
-// those of pkg/apis/{apps,core,coordination} in k8s.io/kubernetes, written anew; the file is named at each function.
+// those of pkg/apis in k8s.io/kubernetes, written anew; the file is named at each function.
 //
-// Not modelled, and accepted as sent: rules about volumes of particular storage systems, security contexts, affinity and
-// topology spread, host port conflicts, pod-level resources, dynamic resource claims, Windows, and features behind gates
-// that are off by default. The diff that a real server appends to some refusals is made here from the served form of the
-// object rather than from the server's internal one, and so reads a little differently.
+// Not modelled, and accepted as sent: rules about volumes of particular storage systems, pod-level resources, dynamic resource
+// claims, AppArmor, Windows, and features behind gates that are off by default. An error that prints an empty list or map prints null,
+// as a real server does for a client that sends protobuf.
 package builtin

@@ -125,8 +125,8 @@ func (w *internalWriter) fields(t reflect.Type) []string {
 	}
 	names := make([]string, 0, t.NumField())
 	for f := range t.Fields() {
-		if name := f.Name; name != "TypeMeta" {
-			names = append(names, name)
+		if f.Name != "TypeMeta" {
+			names = append(names, f.Name)
 		}
 	}
 	if since(w.version, 37) {

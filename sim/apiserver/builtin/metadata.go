@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,9 +22,56 @@ type MetadataRules struct {
 	Namespaced bool
 	// Name checks names on creation; [ValidName] has those of the built-ins.
 	Name apivalidation.ValidateNameFunc
+	// Checks is what the strategy of the kind checks; [CustomChecks] or one of [MetadataChecks].
+	Checks Checks
 	// Custom marks custom resources, which since 1.37 repeat errors that built-ins no longer do.
 	Custom bool
 }
+
+// Checks is what the strategy of a kind checks of metadata in 1.36, after the generic code has: one letter a time, u for what an
+// update may not do, f for all that holds of a new object, too. A capital says that finalizers have to be qualified names or
+// those of Kubernetes itself, then and on creation: pkg/apis/core/validation/validation.go ValidateObjectMeta and its like. It can
+// be seen in how often a cause is listed.
+type Checks string
+
+// CustomChecks are those of custom resources and their definitions.
+const CustomChecks Checks = "u"
+
+// MetadataChecks returns the checks of a built-in kind, for its main resource and for its status.
+func MetadataChecks(kind schema.GroupKind) (main, status Checks) {
+	main, status = "U", "U"
+	switch kind.Kind {
+	case "ConfigMap", "ControllerRevision", "Endpoints", "Ingress", "IngressClass", "PersistentVolumeClaim", "Pod", "Secret",
+		"ServiceAccount", "VolumeAttributesClass":
+		main = "UF"
+	case "ClusterRole", "ClusterRoleBinding", "Job", "Namespace", "Node", "Role", "RoleBinding", "StorageClass":
+		main = "FU"
+	case "CSINode", "EndpointSlice", "LimitRange", "VolumeAttachment":
+		main = "F"
+	case "PersistentVolume":
+		main = "FF"
+	case "RuntimeClass":
+		main = "fu"
+	case "Lease", "CustomResourceDefinition":
+		main, status = CustomChecks, CustomChecks
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		main = "f"
+	case "PodDisruptionBudget":
+		main, status = "", ""
+	case "CronJob":
+		status = ""
+	case "Event":
+		if kind.Group == "" {
+			main = ""
+		}
+	}
+	return main, status
+}
+
+// ownFinalizers are the finalizers of Kubernetes itself that are not qualified names.
+var ownFinalizers = []string{string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+
+func (c Checks) qualified() bool { return strings.ContainsAny(string(c), "UF") }
 
 // ValidName returns the rule for the names of a built-in kind: DNS labels for StatefulSet, Namespace and Service, anything that
 // can be part of a path for Event, PodDisruptionBudget and the kinds of RBAC, DNS subdomains for the rest.
@@ -39,33 +89,75 @@ func ValidName(kind string) apivalidation.ValidateNameFunc {
 // ValidateMetadata checks the metadata of a new object (old is nil) or of an update, after the server has set what belongs
 // to it: name and namespace, on an update also resourceVersion, uid and creationTimestamp where they were left out.
 //
-// An update is checked by the generic code (pkg/registry/rest/update.go validateCommonFields in k8s.io/apiserver) and once
-// more by the strategy of the kind, so that most causes are listed twice. In 1.37 the strategies of built-ins no longer
-// do so; those of custom resources do.
+// An update is checked by the generic code (pkg/registry/rest/update.go validateCommonFields in k8s.io/apiserver) and once or
+// twice more by the strategy of the kind, so that most causes are listed several times. In 1.37 the strategies of built-ins no
+// longer repeat what was said; those of custom resources do.
 func ValidateMetadata(meta, old metav1.Object, rules MetadataRules, version string) field.ErrorList {
 	root := field.NewPath("metadata")
-	validName := rules.Name
-	if old != nil {
-		validName = path.ValidatePathSegmentName
-	}
-	errs := apivalidation.ValidateObjectMetaAccessor(changed(meta, old), rules.Namespaced, validName, root)
-	if old == nil || !canon.Equal(owners(meta), owners(old)) {
-		errs = append(errs, validateOwners(meta.GetOwnerReferences(), version, root.Child("ownerReferences"))...)
-	}
 	if old == nil {
+		errs := validateWhole(meta, nil, rules.Namespaced, rules.Name, version)
+		if rules.Checks.qualified() {
+			errs = append(errs, validateFinalizers(meta.GetFinalizers(), root)...)
+		}
 		return errs
 	}
+	whole := validateWhole(meta, old, rules.Namespaced, path.ValidatePathSegmentName, version)
 	update := apivalidation.ValidateObjectMetaAccessorUpdate(meta, old, root)
-	errs = append(errs, update...)
+	if since(version, 37) { // the library has the words of 1.36, and the others have been said
+		update = slices.DeleteFunc(update, func(e *field.Error) bool { return strings.HasPrefix(e.Field, "metadata.ownerReferences") })
+	}
+	errs := join(whole, update)
+	for _, check := range rules.Checks {
+		switch check {
+		case 'f', 'F':
+			errs = append(errs, whole...)
+		default:
+			errs = append(errs, update...)
+		}
+		if check == 'F' || check == 'U' {
+			errs = append(errs, validateFinalizers(meta.GetFinalizers(), root)...)
+		}
+	}
 	if rules.Custom || !since(version, 37) {
-		return append(errs, update...)
+		return errs
 	}
 	return withoutRepeats(errs)
 }
 
+// validateWhole is ValidateObjectMetaAccessor in k8s.io/apimachinery pkg/api/validation/objectmeta.go, in the words of the version.
+func validateWhole(meta, old metav1.Object, namespaced bool, name apivalidation.ValidateNameFunc, version string) field.ErrorList {
+	root := field.NewPath("metadata")
+	sparse := changed(meta, old)
+	finalizers, managed := sparse.Finalizers, sparse.ManagedFields
+	sparse.Finalizers, sparse.ManagedFields = nil, nil
+	errs := apivalidation.ValidateObjectMetaAccessor(sparse, namespaced, name, root)
+	if old == nil || !canon.Equal(owners(meta), owners(old)) {
+		errs = append(errs, validateOwners(meta.GetOwnerReferences(), version, root.Child("ownerReferences"))...)
+	}
+	if len(finalizers) > 0 {
+		errs = append(errs, apivalidation.ValidateFinalizers(finalizers, root.Child("finalizers"))...)
+	}
+	if len(managed) > 0 {
+		errs = append(errs, metavalidation.ValidateManagedFields(managed, root.Child("managedFields"))...)
+	}
+	return errs
+}
+
+// validateFinalizers is validateKubeFinalizerName.
+func validateFinalizers(finalizers []string, root *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, finalizer := range finalizers {
+		if !strings.Contains(finalizer, "/") && !slices.Contains(ownFinalizers, finalizer) {
+			errs = append(errs, field.Invalid(root.Child("finalizers").Index(i), finalizer,
+				"name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
+}
+
 // changed returns the metadata without its owner references, and without the collections that are as they were: they were
 // valid when they were stored, and most updates, every write of a status among them, leave them alone.
-func changed(meta, old metav1.Object) metav1.Object {
+func changed(meta, old metav1.Object) *metav1.ObjectMeta {
 	sparse := &metav1.ObjectMeta{
 		Name: meta.GetName(), GenerateName: meta.GetGenerateName(), Namespace: meta.GetNamespace(),
 		Generation: meta.GetGeneration(), ManagedFields: meta.GetManagedFields(),

@@ -81,16 +81,28 @@ func validatePodSpec(spec *corev1.PodSpec, root *field.Path, version string) fie
 		oneOf(spec.DNSPolicy, []corev1.DNSPolicy{
 			corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone,
 		}, root.Child("dnsPolicy")),
-		metavalidation.ValidateLabels(spec.NodeSelector, root.Child("nodeSelector")),
-		validatePodSecurity(spec, root.Child("securityContext"), version),
-		validateAffinity(spec.Affinity, root.Child("affinity")),
-		validateDNSConfig(spec, root.Child("dnsConfig")),
-		validateGates(spec, root),
-		validateSpread(spec.TopologySpreadConstraints, root.Child("topologySpreadConstraints")),
-		validatePodNames(spec, root),
-		validateTolerations(spec.Tolerations, root.Child("tolerations")),
-		validateHostAliases(spec.HostAliases, root.Child("hostAliases")),
 	)
+	if len(spec.NodeSelector) > 0 { // a path costs more than the check
+		errs = append(errs, metavalidation.ValidateLabels(spec.NodeSelector, root.Child("nodeSelector"))...)
+	}
+	errs = append(errs, validatePodSecurity(spec, root.Child("securityContext"), version)...)
+	if spec.Affinity != nil {
+		errs = append(errs, validateAffinity(spec.Affinity, root.Child("affinity"))...)
+	}
+	if spec.DNSConfig != nil || spec.DNSPolicy == corev1.DNSNone {
+		errs = append(errs, validateDNSConfig(spec, root.Child("dnsConfig"))...)
+	}
+	errs = append(errs, validateGates(spec, root)...)
+	if len(spec.TopologySpreadConstraints) > 0 {
+		errs = append(errs, validateSpread(spec.TopologySpreadConstraints, root.Child("topologySpreadConstraints"))...)
+	}
+	errs = append(errs, validatePodNames(spec, root)...)
+	if len(spec.Tolerations) > 0 {
+		errs = append(errs, validateTolerations(spec.Tolerations, root.Child("tolerations"))...)
+	}
+	if len(spec.HostAliases) > 0 {
+		errs = append(errs, validateHostAliases(spec.HostAliases, root.Child("hostAliases"))...)
+	}
 	if name := spec.PriorityClassName; name != "" {
 		errs = append(errs, named(name, validation.IsDNS1123Subdomain, root.Child("priorityClassName"))...)
 	}

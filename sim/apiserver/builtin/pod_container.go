@@ -86,8 +86,10 @@ func validateContainer(c *corev1.Container, volumes map[string]bool, at *field.P
 	for i := range c.Env {
 		errs = append(errs, validateEnv(&c.Env[i], at.Child("env").Index(i), version)...)
 	}
+	if len(c.EnvFrom) > 0 { // a path costs more than the check
+		errs = append(errs, validateEnvFrom(c.EnvFrom, at.Child("envFrom"))...)
+	}
 	return join(errs,
-		validateEnvFrom(c.EnvFrom, at.Child("envFrom")),
 		validateMounts(c, volumes, at.Child("volumeMounts")),
 		validateDevices(c, volumes, at.Child("volumeDevices")),
 		oneOf(c.ImagePullPolicy, []corev1.PullPolicy{

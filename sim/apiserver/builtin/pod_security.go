@@ -13,8 +13,10 @@ import (
 // validatePodSecurity is validatePodSpecSecurityContext, without AppArmor, SELinux and Windows.
 func validatePodSecurity(spec *corev1.PodSpec, root *field.Path, version string) field.ErrorList {
 	security := spec.SecurityContext
-	if security == nil {
-		return nil
+	if security == nil || security.FSGroup == nil && security.RunAsUser == nil && security.RunAsGroup == nil &&
+		len(security.SupplementalGroups)+len(security.Sysctls) == 0 && security.FSGroupChangePolicy == nil &&
+		security.SeccompProfile == nil && spec.ShareProcessNamespace == nil {
+		return nil // what nearly always is the case
 	}
 	errs := join(
 		idNumber(security.FSGroup, validation.IsValidGroupID, root.Child("fsGroup")),

@@ -22,8 +22,24 @@ func PreparePod(pod *corev1.Pod) {
 		fillPointer(&pod.Spec.Priority, 0)
 		fillPointer(&pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority)
 	}
+	TolerateBriefly(&pod.Spec)
+}
+
+// PreparePodUpdate carries over what the admission plugins gave a pod and an update leaves out.
+func PreparePodUpdate(pod, old *corev1.Pod) {
+	if pod.Spec.Priority == nil {
+		pod.Spec.Priority = old.Spec.Priority
+	}
+	if pod.Spec.PreemptionPolicy == nil {
+		pod.Spec.PreemptionPolicy = old.Spec.PreemptionPolicy
+	}
+	TolerateBriefly(&pod.Spec)
+}
+
+// TolerateBriefly lets a pod stay a while on a node that does not answer.
+func TolerateBriefly(spec *corev1.PodSpec) {
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		tolerateBriefly(&pod.Spec, key)
+		tolerateBriefly(spec, key)
 	}
 }
 
@@ -36,7 +52,7 @@ func tolerateBriefly(spec *corev1.PodSpec, taint string) {
 	if said {
 		return
 	}
-	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+	spec.Tolerations = append(slices.Clip(spec.Tolerations), corev1.Toleration{
 		Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(seconds)),
 	})
 }
@@ -75,16 +91,6 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 func PreparePersistentVolumeClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 	normalizeDataSources(&claim.Spec, nil)
-}
-
-// ProtectClaim adds the finalizer of the admission plugin StorageObjectInUseProtection to a new claim;
-// plugin/pkg/admission/storage/storageobjectinuseprotection. It is apart from the preparation because only
-// kube-controller-manager's pvc-protection controller takes the finalizer away again: without it deleted claims stay.
-func ProtectClaim(claim *corev1.PersistentVolumeClaim) {
-	const finalizer = "kubernetes.io/pvc-protection"
-	if !slices.Contains(claim.Finalizers, finalizer) {
-		claim.Finalizers = append(claim.Finalizers, finalizer)
-	}
 }
 
 // PrepareNamespace sets the status of a new namespace and the finalizer of the namespace controller;

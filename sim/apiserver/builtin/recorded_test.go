@@ -119,6 +119,11 @@ func replay(t *testing.T, c recorded, version string) {
 		call(k.prepare, obj)
 	}
 	metadata := builtin.MetadataRules{Namespaced: !k.cluster, Name: builtin.ValidName(c.Kind)}
+	main, status := builtin.MetadataChecks(schema.GroupKind{Kind: c.Kind})
+	metadata.Checks = main
+	if c.Subresource == "status" {
+		metadata.Checks = status
+	}
 	errs := builtin.ValidateMetadata(obj, oldMeta, metadata, version)
 	if c.Subresource == "status" {
 		errs = append(errs, call(k.status, obj, old, version)...)

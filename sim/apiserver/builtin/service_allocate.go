@@ -343,6 +343,16 @@ func allocateNodePorts(service, old *corev1.Service) field.ErrorList {
 	return nil
 }
 
+// CheckHealthPort refuses a port for health checks that is not to be had, as a real server does: with an internal error.
+func CheckHealthPort(service *corev1.Service) error {
+	port := service.Spec.HealthCheckNodePort
+	if !checksHealth(&service.Spec) || port == 0 || port >= firstNodePort && port <= lastNodePort {
+		return nil
+	}
+	return fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: provided port is not in the valid range. "+
+		"The range of valid ports is %d-%d", port, firstNodePort, lastNodePort)
+}
+
 // nextNodePort chooses a node port that the Service does not use yet.
 func nextNodePort(service *corev1.Service, used sets.Set[int32]) int32 {
 	const count = lastNodePort - firstNodePort + 1

@@ -8,9 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -127,12 +125,12 @@ func validateSetPods(spec *appsv1.StatefulSetSpec, broken bool, root *field.Path
 		}
 	}
 	always := validateAlwaysRunning(&spec.Template.Spec, "StatefulSet", root.Child("template", "spec"))
-	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	mismatch, err := mismatched(spec.Selector, spec.Template.Labels, len(errs) == 0)
 	if err != nil {
 		return append(append(errs, field.Invalid(at, spec.Selector, "")), always...)
 	}
 	at = root.Child("template")
-	if set := spec.Template.Labels; !selector.Empty() && !selector.Matches(labels.Set(set)) {
+	if set := spec.Template.Labels; mismatch {
 		errs = append(errs, field.Invalid(at.Child("metadata", "labels"), set, notMismatched))
 	}
 	if !broken {

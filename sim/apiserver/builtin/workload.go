@@ -102,12 +102,12 @@ func validateReplicaTemplate(selector *metav1.LabelSelector, template *corev1.Po
 			errs = append(errs, field.Invalid(at, selector, "empty selector is invalid for deployment"))
 		}
 	}
-	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	mismatch, err := mismatched(selector, template.Labels, len(errs) == 0)
 	if err != nil {
 		return append(errs, field.Invalid(at, selector, "invalid label selector"))
 	}
 	at = root.Child("template")
-	if !parsed.Empty() && !parsed.Matches(labels.Set(template.Labels)) {
+	if mismatch {
 		errs = append(errs, field.Invalid(at.Child("metadata", "labels"), template.Labels, notMismatched))
 	}
 	return join(errs, validatePodTemplate(template, at, version), validateAlwaysRunning(&template.Spec, "ReplicaSet", at.Child("spec")))
@@ -115,6 +115,21 @@ func validateReplicaTemplate(selector *metav1.LabelSelector, template *corev1.Po
 
 func validateSelector(selector *metav1.LabelSelector, at *field.Path) field.ErrorList {
 	return metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, at)
+}
+
+// mismatched reports whether a selector that is not empty does not select labels, or that it cannot be read. Of one that is valid
+// it is mostly seen without reading it.
+func mismatched(selector *metav1.LabelSelector, set map[string]string, valid bool) (bool, error) {
+	if valid && len(selector.MatchExpressions) == 0 {
+		for name, value := range selector.MatchLabels {
+			if have, ok := set[name]; !ok || have != value {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && !parsed.Empty() && !parsed.Matches(labels.Set(set)), err
 }
 
 func isEmptySelector(selector *metav1.LabelSelector) bool {
