@@ -129,6 +129,9 @@ func (s *Server) createNew(req *Request, obj Object) *Response {
 // createClaimed creates an object of whose fields it is known who owns them.
 func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
+	if err := s.checkGrant(req, obj, nil); err != nil {
+		return failed(err)
+	}
 	if obj.GetName() != "" || obj.GetGenerateName() == "" {
 		return s.createNamed(req, obj, c)
 	}

@@ -120,6 +120,8 @@ type History struct {
 	// it passed over polls.
 	Deviations []schedule.Constraint
 	Lateness   []schedule.Latency
+	// Denied are the rights that processes wanted and do not have by their roles, sorted.
+	Denied []Denial
 	// Gaps are the things the run touched that are not modelled, sorted and without repeats.
 	Gaps []string
 	// Problems say what went wrong with the scenario itself: a step of its script that was refused.

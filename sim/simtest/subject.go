@@ -3,6 +3,7 @@ package simtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 	"github.com/stalemate-dev/stalemate/sim/client"
 )
 
@@ -36,6 +38,7 @@ type options struct {
 	seed      int64
 	runs      int // notGiven, or the number
 	reactors  []func() sim.Reactor
+	access    map[string]*rbac.Access // by controllers
 	err       error
 }
 
@@ -111,14 +114,39 @@ func Reactors(makers ...func() sim.Reactor) Option {
 	}
 }
 
-// configured returns a scenario's configuration with the reactors of the test, which come after its own.
-func (o *options) configured(config *sim.Config) *sim.Config {
-	if len(o.reactors) == 0 {
-		return config
+// Roles gives a controller only the rights that are in files or directories of its roles, relative to the package's folder, as
+// spec.controllers[].rbac of a scenario does: what they do not allow is answered with 403, and the report says which rule is
+// missing. It takes the place of what the scenario says.
+func Roles(controller string, files ...string) Option {
+	return func(o *options) {
+		access, err := scenarios.LoadRoles(controller, scenarios.ServiceAccount{}, files...)
+		if err != nil {
+			o.err = fmt.Errorf("simtest.Roles: %w", err)
+			return
+		}
+		if o.access == nil {
+			o.access = map[string]*rbac.Access{}
+		}
+		o.access[controller] = access
+	}
+}
+
+// configured returns a scenario's configuration with the reactors of the test, which come after its own, and the roles.
+func (o *options) configured(config *sim.Config) (*sim.Config, error) {
+	if len(o.reactors)+len(o.access) == 0 {
+		return config, nil
 	}
 	with := *config
 	with.Reactors = slices.Concat(config.Reactors, o.reactors)
-	return &with
+	with.Processes = slices.Clone(config.Processes)
+	for _, name := range slices.Sorted(maps.Keys(o.access)) {
+		i := slices.IndexFunc(with.Processes, func(p sim.Process) bool { return p.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("simtest.Roles(%q): scenario %q has no such controller", name, config.Name)
+		}
+		with.Processes[i].Access = o.access[name]
+	}
+	return &with, nil
 }
 
 // Seed is the seed of the first random run; the others count on from it. It is 1 if not given, as for the command.
