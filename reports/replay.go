@@ -107,6 +107,7 @@ func (t *text) replayTitle(p Replayed) {
 		t.field("found by", plain, originWords(p.Schedule.Origin))
 		t.field("shrunk", plain, Shrunk(p.Schedule))
 	}
+	t.denied(p.Run.Denied)
 	for _, problem := range p.Run.Problems {
 		t.text("  ! ", yellow, "The script went wrong: "+problem)
 	}

@@ -142,6 +142,7 @@ func (t *text) title() {
 // warnings say what was wrong with the run in the default order, whatever the verdict: a reader must not miss that the
 // scenario did not do what its author meant.
 func (t *text) warnings() {
+	t.denied(deniedIn(t.result))
 	d := t.result.Default
 	if d == nil {
 		return

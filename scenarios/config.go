@@ -53,7 +53,7 @@ func (s *Scenario) config(registry *Registry, overrides map[string]string, upgra
 	}
 	for i, controller := range s.Manifest.Spec.Controllers {
 		options := ProgramOptions{Scheme: scheme, Reads: controller.Reads}
-		process := sim.Process{Name: controller.Name, Program: chosen[i].Program(options)}
+		process := sim.Process{Name: controller.Name, Program: chosen[i].Program(options), Access: s.access[i]}
 		for j, u := range upgrades {
 			if u.actor != "" && u.actor != controller.Name {
 				continue

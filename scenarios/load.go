@@ -14,6 +14,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 	"github.com/stalemate-dev/stalemate/sim/property"
 )
 
@@ -42,6 +43,7 @@ type Scenario struct {
 	entries    []*Scenario // nil without a matrix
 	kinds      *apiserver.Kinds
 	given      []apiserver.Object
+	access     []*rbac.Access // of the controllers; nil for one that may do everything
 	racers     []sim.RacerConfig
 	steps      int // of the script
 	properties *property.Set
@@ -134,6 +136,7 @@ func loadEntry(t *tree, doc *document, c combination, opts Options) (*Scenario, 
 	}
 	s.kinds = l.kinds
 	s.given = l.loadGiven()
+	s.access = l.loadAccess()
 	script := l.loadScript()
 	s.steps = len(script)
 	s.properties = l.compile(ruleLists{l.manifest.Spec.Variables, l.manifest.Spec.Properties}, ruleLists{})

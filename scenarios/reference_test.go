@@ -80,13 +80,14 @@ kind: Scenario
 metadata: {name: reference}
 spec:
   crds: [{path: widgets.yaml}]
-  controllers: [{name: operator, reconciler: example/buggy}]
   racers: [{name: kcm, type: StatefulSetController}]
 `
-	matrix, schedule := scenario+`  properties: [{name: always, type: Always, rule: "true"}]`+"\n", ""
+	matrix, schedule := scenario+`  controllers: [{name: operator, reconciler: example/buggy}]
+  properties: [{name: always, type: Always, rule: "true"}]
+`, ""
 	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(shown) != 5 {
-		t.Fatalf("%d examples, want variables with properties, a script, faults, a matrix, and a schedule", len(shown))
+	if len(shown) != 6 {
+		t.Fatalf("%d examples, want variables with properties, a script, faults, roles, a matrix, and a schedule", len(shown))
 	}
 	for _, example := range shown {
 		indented := "  " + strings.ReplaceAll(strings.TrimSuffix(string(example[1]), "\n"), "\n", "\n  ") + "\n"
@@ -104,6 +105,7 @@ spec:
 		"matrix.yaml":   {Data: []byte(matrix)},
 		"schedule.yaml": {Data: []byte(schedule)},
 		"widgets.yaml":  {Data: readFile(t, "../cmd/testdata/widget/config/crd/bases/widgets.yaml")},
+		"role.yaml":     {Data: readFile(t, "testdata/valid/rbac/role.yaml")},
 		"objects/shop-2.yaml": {Data: []byte(
 			"{apiVersion: example.com/v1, kind: Widget, metadata: {name: shop-2}, spec: {replicas: 1}}")},
 	}
@@ -143,6 +145,7 @@ var referenced = []struct{ name, place string }{
 	{"Spec", "`spec`"},
 	{"FileReference", "`spec.crds[]`, `spec.given[]`, `spec.script[].create`"},
 	{"Controller", "`spec.controllers[]`"},
+	{"ServiceAccount", "`spec.controllers[].serviceAccount`"},
 	{"Racer", "`spec.racers[]`"},
 	{"GarbageCollector", "`spec.racers[].garbageCollector`"},
 	{"NamespaceController", "`spec.racers[].namespaceController`"},

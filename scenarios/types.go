@@ -92,6 +92,21 @@ type Controller struct {
 	Reads Reads `json:"reads,omitempty"`
 	// Replicas is the number of instances of the process. Only 1, the default, is supported yet.
 	Replicas *int32 `json:"replicas,omitempty"`
+	// RBAC are files of the operator's Roles and ClusterRoles, and of what binds them: a request that they do not allow is
+	// answered with 403. Objects of other API groups in the files are passed over. Without bindings all the roles are the
+	// controller's. If there is no RBAC, the controller may do everything.
+	RBAC []FileReference `json:"rbac,omitempty"`
+	// ServiceAccount is what the controller runs as, for the bindings of RBAC. If unset, it is the one that they name.
+	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
+}
+
+// ServiceAccount names a service account.
+type ServiceAccount struct {
+	// Name of the service account. If empty, the one that the bindings name, or else the controller's name.
+	Name string `json:"name,omitempty"`
+	// Namespace of the service account, and of the roles and bindings that say none. If empty, the one that the bindings name,
+	// or else "default".
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Reads says where a reconciler's client reads from.

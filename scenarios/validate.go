@@ -161,6 +161,23 @@ func (v *validator) controller(c Controller, path *field.Path) {
 	if c.Replicas != nil && *c.Replicas != 1 {
 		v.add(field.Invalid(path.Child("replicas"), *c.Replicas, "only 1 is supported yet"))
 	}
+	for i, file := range c.RBAC {
+		v.file(file, path.Child("rbac").Index(i))
+	}
+	account := c.ServiceAccount
+	if account == nil {
+		return
+	}
+	path = path.Child("serviceAccount")
+	if len(c.RBAC) == 0 {
+		v.add(field.Forbidden(path, "it says whose bindings count: give the files of roles and bindings in rbac"))
+	}
+	if account.Name != "" {
+		v.subdomain(account.Name, path.Child("name"))
+	}
+	if account.Namespace != "" {
+		v.label(account.Namespace, path.Child("namespace"))
+	}
 }
 
 // reconciler checks the name of a reconciler.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
@@ -49,6 +50,9 @@ type Config struct {
 type Process struct {
 	Name    string
 	Program Program
+	// Access is who the program is to the API server, and what it may do there: what it may not is answered with 403. Nil may do
+	// everything. [rbac.Policy.For] makes one of an operator's roles.
+	Access *rbac.Access
 	// Upgrades are the programs that may take its place, by the names of their reconcilers.
 	Upgrades map[string]Program
 }

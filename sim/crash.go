@@ -57,7 +57,7 @@ func (e *engine) exit(p *process) {
 	if p.incarnation == 1 && !p.reconciled {
 		e.notStarted = true
 		if e.plan.undisturbed() {
-			e.fail(&ProgramError{Process: p.name, Err: p.exited})
+			e.fail(&ProgramError{Process: p.name, Err: e.explained(p, p.exited)})
 			return
 		}
 	}

@@ -36,6 +36,7 @@ func (env *Env) Do(ctx context.Context, r *apiserver.Request) (*apiserver.Respon
 	if r.UserAgent == "" {
 		r.UserAgent = env.process.name // that of a real program is the name of its binary, unless it says otherwise
 	}
+	r.Access = env.process.config.Access
 	o := &op{flight: flight{call: r, ctx: ctx}, event: requestEvent(r)}
 	if err := env.process.park(ctx, o); err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ type informer struct {
 	view   *cache.View
 	number uint64
 	watch  disturbance
+	// unwatched says that its reflector may list but not watch.
+	unwatched bool
 
 	handle        func(cache.Delta) // of a racer
 	registrations []*registration   // of a process
@@ -205,10 +207,15 @@ type Informer struct {
 func (env *Env) Informer(ctx context.Context, kind *apiserver.Kind, representation string, s cache.Selector) (*Informer, error) {
 	p := env.process
 	informer := &Informer{process: p}
-	err := p.park(ctx, &op{
+	watches, err := env.follow(ctx, kind, s)
+	if err != nil {
+		return nil, err
+	}
+	err = p.park(ctx, &op{
 		event: schedule.Event{Verb: schedule.Sync, Kind: kind.Name(), Name: representation, Namespace: s.Namespace},
 		exec: func(o *op) {
 			informer.inner = p.engine.newInformer(p.name, p.incarnation, representation, kind, s)
+			informer.inner.unwatched = !watches
 			p.engine.sync(informer.inner)
 		},
 	})

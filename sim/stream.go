@@ -22,6 +22,9 @@ func (e *engine) flows(inf *informer) bool {
 	if !inf.watch.asked {
 		inf.watch.asked = true
 		e.disturb(inf)
+		if inf.unwatched {
+			inf.watch.relist, inf.watch.until = true, max(inf.watch.until, e.nextList())
+		}
 	}
 	if inf.watch.relist {
 		inf.event = inf.list()

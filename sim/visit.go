@@ -74,6 +74,9 @@ func (e *engine) close(v *visit, a answer, d *Door) {
 		e.appendCall(v, a)
 	}
 	e.history.Records[v.record].Retry = v.again
+	if v.response != nil && v.response.Denied != nil {
+		e.denied(v)
+	}
 	state.code, state.burst, state.commits, state.sight = a.code(), v.thread.burst, v.thread.commits, v.sight
 	state.spoilt = v.again
 	if d != nil {

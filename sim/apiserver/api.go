@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -47,8 +48,9 @@ type Request struct {
 	// FieldValidation says what becomes of the fields of a patched object that its kind does not have: metav1's Warn or
 	// Strict. With Ignore, or empty, they are dropped without a word. The object of a Create or Update has lost them already.
 	FieldValidation string
-	// CreateForbidden is what an Update or Patch is answered with that would create the object; nil if it may.
-	CreateForbidden *apierrors.StatusError
+	// Access is who makes the request, and what says whether they may: what they may not is answered with 403, also an Update
+	// or Patch that would create what they may not create. Nil may do everything.
+	Access *rbac.Access
 	// Delete and DeleteCollection.
 	Delete metav1.DeleteOptions
 	// Get, List and DeleteCollection.
@@ -93,6 +95,8 @@ type Response struct {
 	Committed int64
 	// Before is the object as it was when the request arrived, nil if it did not exist. Set for writes only.
 	Before Object
+	// Denied is what the request's [Access] has not allowed, nil if it is not that which Err is about.
+	Denied *rbac.Attributes
 	// Warnings are the texts a real server sends in Warning headers.
 	Warnings []string
 	// Webhooks are the names of the admission webhooks that were called, in their order.

@@ -141,8 +141,8 @@ func (s *Server) applyNew(req *Request, config *unstructured.Unstructured) *Resp
 	if err != nil {
 		return failed(err)
 	}
-	if err := req.CreateForbidden; err != nil {
-		return failed(err)
+	if refusal := req.createForbidden(); refusal != nil {
+		return refusal
 	}
 	if err := s.admitNamespace(k, obj); err != nil {
 		return failed(err)

@@ -192,7 +192,7 @@ func addNetworking(rows []*Kind, version Version) {
 
 func addAccess(rows []*Kind, version Version) {
 	const group = "rbac.authorization.k8s.io/v1"
-	gaps := []string{"that nobody may grant what they may not do themselves"}
+	gaps := []string{"that what is written here changes what processes may do"}
 	rows[roleOrder] = row(version, group, "Role", "roles", Kind{
 		Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, NotModelled: gaps,
 	}, rules[rbacv1.Role]{validate: builtin.ValidateRole})

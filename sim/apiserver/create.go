@@ -110,6 +110,9 @@ func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 			return failed(err)
 		}
 	}
+	if err := s.checkGrant(req, obj, nil); err != nil {
+		return failed(err)
+	}
 	if obj.GetName() != "" || obj.GetGenerateName() == "" {
 		return s.createNamed(req, obj, c)
 	}

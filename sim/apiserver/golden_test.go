@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/handler"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 )
 
 // notPassing names the recorded cases that do not pass, each with its reason. A case of the list that passes makes the test
@@ -179,25 +181,18 @@ func newPlayer(ctx context.Context, version apiserver.Version) *player {
 	server.ProtectClaims()
 	backend := handler.NewLocal(server)
 	h := handler.New(backend)
-	h.Authorizer = handler.AuthorizerFunc(recordedRoles)
+	h.Authorizer = recordedRoles()
 	return &player{ctx: ctx, backend: backend, client: http.Client{Transport: h}, bound: map[string]string{}}
 }
 
-// recordedRoles are the rights of the recordings' users: but for the administrator nobody has a role of their own. The roles
-// that every cluster gives to all are system:discovery and system:public-info-viewer.
-func recordedRoles(a handler.Attributes) (allowed bool, reason string) {
-	public := []string{"/healthz", "/livez", "/readyz", "/version"}
-	switch {
-	case a.User.Name == handler.Admin.Name:
-		return true, ""
-	case a.Resource != "" || a.Verb != "get":
-		return false, ""
-	case a.User.Name == "system:anonymous":
-		return slices.Contains(public, a.Path), ""
-	default:
-		return slices.Contains(public, a.Path) || strings.HasPrefix(a.Path, "/api"), ""
+// recordedRoles are the rights of the recordings' users: but for the administrator nobody has a role of their own.
+var recordedRoles = sync.OnceValue(func() *rbac.Policy {
+	policy, err := rbac.New()
+	if err != nil {
+		panic(err)
 	}
-}
+	return policy
+})
 
 var placeholder = regexp.MustCompile(`\$(UID\d+|RV\d+|TIME|RVNOW|CONTINUE|N)`)
 

@@ -53,6 +53,11 @@ func (s *Server) Kinds() *Kinds { return s.kinds }
 // then on, the answer's objects to the store.
 func (s *Server) Do(req *Request) *Response {
 	req.warnings, req.applied = nil, nil
+	if req.Access != nil && req.alias == nil {
+		if refusal := req.authorize(); refusal != nil {
+			return refusal
+		}
+	}
 	if req.Kind.Alias != nil {
 		return s.doAlias(req)
 	}

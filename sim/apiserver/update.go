@@ -39,8 +39,8 @@ func (s *Server) update(req *Request) *Response {
 	if e != nil {
 		return s.replace(req, obj, e)
 	}
-	if req.CreateForbidden != nil {
-		return failed(req.CreateForbidden)
+	if refusal := req.createForbidden(); refusal != nil {
+		return refusal
 	}
 	if err := s.admitNamespace(req.Kind, obj); err != nil {
 		return failed(err)
@@ -85,6 +85,9 @@ func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e 
 // settle is the rest of it, once it is known who owns the fields of the new object.
 func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	k := req.Kind
+	if err := s.checkGrant(req, obj, stored); err != nil {
+		return failed(err)
+	}
 	switch req.Subresource {
 	case "status":
 		obj = k.resetForStatus(s, obj, stored)

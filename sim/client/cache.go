@@ -83,7 +83,11 @@ func (i *informers) entry(kind *apiserver.Kind, model client.Object) (entry *inf
 	}
 	started = i.started
 	i.mu.Unlock()
-	if started && !ok {
+	switch {
+	case !started || ok:
+	case i.env.Restricted(): // it may take for ever, and whoever asks need not wait that long
+		i.env.Go(func() { i.start(entry) })
+	default:
 		i.start(entry)
 	}
 	return entry, started

@@ -18,6 +18,7 @@ type coverage struct {
 	inconclusive int
 	properties   []history.PropertyCoverage
 	writes       map[string]bool // the operator's writes, and whether one was ever overtaken
+	denied       []history.Denial
 	gaps         map[string]bool
 	problems     map[string]int // in how many executions each came up
 	faults       *sim.Faults
@@ -59,6 +60,7 @@ func (c *coverage) add(h *history.History) {
 		case property.NotExercised:
 		}
 	}
+	c.denied = history.MergeDenials(c.denied, h.Denied)
 	for _, gap := range h.Gaps {
 		c.gaps[gap] = true
 	}
@@ -107,7 +109,7 @@ func overtaken(h *history.History, write *history.Record, at int) bool {
 
 func (c *coverage) result(standard *history.History) history.Coverage {
 	result := history.Coverage{Executions: c.executions, Inconclusive: c.inconclusive, Properties: c.properties,
-		Gaps: slices.Sorted(maps.Keys(c.gaps))}
+		Denied: c.denied, Gaps: slices.Sorted(maps.Keys(c.gaps))}
 	for name, raced := range c.writes {
 		if !raced {
 			result.NeverRaced = append(result.NeverRaced, name)

@@ -141,6 +141,8 @@ type History struct {
 	Lateness   []schedule.Latency
 	// Webhooks are the names of the admission webhooks that there were in the course of the run, sorted.
 	Webhooks []string
+	// Denied are the rights that processes wanted and do not have by their roles, sorted.
+	Denied []Denial
 	// Gaps are the things the run touched that are not modelled, sorted and without repeats.
 	Gaps []string
 	// Problems say what went wrong with the scenario itself: a step of its script that was refused.

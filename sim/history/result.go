@@ -134,6 +134,9 @@ type Coverage struct {
 	NeverRaced []string
 	// Rules count what the scenario's fault rules did, over all executions.
 	Rules []RuleResult
+	// Denied are the rights that processes wanted in some execution and do not have by their roles, sorted; Requests are over all
+	// executions, and Record means nothing.
+	Denied []Denial
 	// Gaps are the things that some execution touched and that are not modelled, sorted.
 	Gaps []string
 	// Problems are those of the runs that came up in every execution: the scenario does not do what it was written for.

@@ -98,7 +98,9 @@ func (c *testCase) withSchedule(s *scenarios.Schedule) (*testCase, error) {
 	if err != nil {
 		return nil, err
 	}
-	config = c.options.configured(config)
+	if config, err = c.options.configured(config); err != nil {
+		return nil, err
+	}
 	own := *c
 	own.scenario, own.config, own.replaced = s.Scenario, config, s.Replaced(c.options.overrides)
 	own.header = s.Scenario.Header(config, own.replaced)

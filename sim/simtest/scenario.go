@@ -32,7 +32,10 @@ func load(subject Subject, opts []Option) ([]*testCase, error) {
 	}
 	switch {
 	case subject.config != nil:
-		config := o.configured(subject.config)
+		config, err := o.configured(subject.config)
+		if err != nil {
+			return nil, err
+		}
 		return []*testCase{{config: config, header: headerOf(config), options: o, given: given}}, nil
 	case subject.path == "":
 		return nil, errors.New("nothing to test: give simtest.Scenario a path, or simtest.Config a value")
@@ -47,7 +50,9 @@ func load(subject Subject, opts []Option) ([]*testCase, error) {
 		if err != nil {
 			return nil, err
 		}
-		config = o.configured(config)
+		if config, err = o.configured(config); err != nil {
+			return nil, err
+		}
 		cases = append(cases, &testCase{
 			scenario: entry, config: config, header: entry.Header(config, o.overrides), replaced: o.overrides, options: o, given: given,
 		})

@@ -3,6 +3,7 @@ package simtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,6 +12,7 @@ import (
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 	"github.com/stalemate-dev/stalemate/sim/client"
 )
 
@@ -38,6 +40,7 @@ type options struct {
 	runs      int // notGiven, or the number
 	reactors  []func() sim.Reactor
 	webhooks  []apiserver.Hook
+	access    map[string]*rbac.Access // by controllers
 	err       error
 }
 
@@ -120,15 +123,41 @@ func Webhooks(hooks ...apiserver.Hook) Option {
 	return func(o *options) { o.webhooks = append(o.webhooks, hooks...) }
 }
 
-// configured returns a scenario's configuration with the reactors and webhooks of the test, which come after its own.
-func (o *options) configured(config *sim.Config) *sim.Config {
-	if len(o.reactors)+len(o.webhooks) == 0 {
-		return config
+// Roles gives a controller only the rights that are in files or directories of its roles, relative to the package's folder, as
+// spec.controllers[].rbac of a scenario does: what they do not allow is answered with 403, and the report says which rule is
+// missing. It takes the place of what the scenario says.
+func Roles(controller string, files ...string) Option {
+	return func(o *options) {
+		access, err := scenarios.LoadRoles(controller, scenarios.ServiceAccount{}, files...)
+		if err != nil {
+			o.err = fmt.Errorf("simtest.Roles: %w", err)
+			return
+		}
+		if o.access == nil {
+			o.access = map[string]*rbac.Access{}
+		}
+		o.access[controller] = access
+	}
+}
+
+// configured returns a scenario's configuration with the reactors and webhooks of the test, which come after its own, and the
+// roles.
+func (o *options) configured(config *sim.Config) (*sim.Config, error) {
+	if len(o.reactors)+len(o.webhooks)+len(o.access) == 0 {
+		return config, nil
 	}
 	with := *config
 	with.Reactors = slices.Concat(config.Reactors, o.reactors)
 	with.Webhooks = slices.Concat(config.Webhooks, o.webhooks)
-	return &with
+	with.Processes = slices.Clone(config.Processes)
+	for _, name := range slices.Sorted(maps.Keys(o.access)) {
+		i := slices.IndexFunc(with.Processes, func(p sim.Process) bool { return p.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("simtest.Roles(%q): scenario %q has no such controller", name, config.Name)
+		}
+		with.Processes[i].Access = o.access[name]
+	}
+	return &with, nil
 }
 
 // Seed is the seed of the first random run; the others count on from it. It is 1 if not given, as for the command.

@@ -10,7 +10,7 @@ import (
 )
 
 // ValidateRole checks a new Role or an update; pkg/apis/rbac/validation/validation.go. That nobody may grant more than they
-// have is not checked: there are no users here.
+// have is not checked here: it depends on who asks.
 func ValidateRole(role, _ *rbacv1.Role, _ string) field.ErrorList {
 	return validatePolicyRules(role.Rules, true)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -25,16 +26,17 @@ type call struct {
 	endpoint
 	r        *http.Request
 	target   target
+	access   *rbac.Access // of who sends it
 	warnings []string
 }
 
 // serveResource answers a request for a resource.
-func (h *Handler) serveResource(r *http.Request, t target) (*answer, error) {
+func (h *Handler) serveResource(r *http.Request, t target, access *rbac.Access) (*answer, error) {
 	e, err := h.route(r, t)
 	if err != nil {
 		return nil, err
 	}
-	c := &call{Handler: h, endpoint: e, r: r, target: t}
+	c := &call{Handler: h, endpoint: e, r: r, target: t, access: access}
 	a, err := c.run()
 	if err != nil {
 		a, err = refuse(r, err)
@@ -73,7 +75,7 @@ func (c *call) run() (*answer, error) {
 func (c *call) request(verb schedule.Verb) *apiserver.Request {
 	return &apiserver.Request{
 		Verb: verb, Kind: c.kind, Namespace: c.target.namespace, Name: c.target.name, Subresource: c.subresource,
-		UserAgent: c.r.UserAgent(),
+		UserAgent: c.r.UserAgent(), Access: c.access,
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 )
 
 // Handler serves a backend over HTTP. Its fields are set before it is used; it may be used by several goroutines at once.
@@ -63,14 +65,15 @@ func (h *Handler) serve(r *http.Request) (*answer, error) {
 	}
 	r, cancel, err := withTimeout(r, t)
 	defer cancel()
+	var access *rbac.Access
 	if err == nil {
-		err = h.admit(r, t)
+		access, err = h.admit(r, t)
 	}
 	var a *answer
 	switch {
 	case err != nil:
 	case t.resource:
-		a, err = h.serveResource(r, t)
+		a, err = h.serveResource(r, t, access)
 	default:
 		a, err = h.serveOther(r)
 	}

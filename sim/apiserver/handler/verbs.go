@@ -1,11 +1,9 @@
 package handler
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
@@ -158,7 +156,6 @@ func (c *call) update() (*answer, error) {
 	}
 	req := c.request(schedule.Update)
 	req.DryRun, req.FieldManager = len(options.DryRun) > 0, options.FieldManager
-	req.CreateForbidden = c.createForbidden()
 	if req.Object, err = c.decode(info, body, options.FieldValidation); err != nil {
 		return nil, err
 	}
@@ -198,20 +195,7 @@ func (c *call) patch() (*answer, error) {
 	req.DryRun, req.FieldManager = len(options.DryRun) > 0, options.FieldManager
 	req.FieldValidation = fieldValidation(options.FieldValidation)
 	req.Force = options.Force
-	req.CreateForbidden = c.createForbidden()
 	return c.execute(req, form)
-}
-
-// createForbidden returns what refuses to create the object that a request is about, nil if its sender may;
-// withAuthorization of update.go.
-func (c *call) createForbidden() *apierrors.StatusError {
-	if c.Authorizer == nil {
-		return nil
-	}
-	t := c.target
-	t.verb = "create"
-	refused, _ := errors.AsType[*apierrors.StatusError](c.admit(c.r, t))
-	return refused
 }
 
 // realMetaScheme is what a real server calls the scheme of options in messages: a file of k8s.io/apimachinery v1.36.
