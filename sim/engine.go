@@ -46,6 +46,7 @@ type engine struct {
 	spare   []*op
 	arrival chan struct{}
 	lines   []logLine
+	resyncs []resync // that handlers have asked for, and which have no timer yet
 	failure error
 	panic   string
 	exited  []*process      // those whose programs have ended, and which have not died yet

@@ -264,8 +264,7 @@ func refuseNamespaceDelete(ns *corev1.Namespace, preconditions *metav1.Precondit
 func (s *Server) deleteCollection(req *Request) *Response {
 	if req.Kind.Namespaced && req.Namespace == "" {
 		// Only the collections of single namespaces can be deleted: pkg/endpoints/installer.go.
-		code := http.StatusMethodNotAllowed
-		return failed(apierrors.NewGenericServerResponse(code, "delete", req.Kind.GroupResource(), "", "", 0, true))
+		return failed(noSuchMethod())
 	}
 	if req.Kind.order == namespaceOrder {
 		return failed(noSuchMethod())

@@ -60,7 +60,7 @@ func TestWriteErrors(t *testing.T) {
 			"resource name may not be empty"},
 		{"delete in all namespaces", func(ctx context.Context, c ctrlclient.Client) error {
 			return c.DeleteAllOf(ctx, &corev1.ConfigMap{})
-		}, "the server does not allow this method on the requested resource (delete configmaps)"},
+		}, "the server does not allow this method on the requested resource"},
 		{"create metadata", func(ctx context.Context, c ctrlclient.Client) error { return c.Create(ctx, metadata.DeepCopy()) },
 			"cannot create using only metadata"},
 		{"update metadata", func(ctx context.Context, c ctrlclient.Client) error { return c.Update(ctx, metadata.DeepCopy()) },
