@@ -316,8 +316,9 @@ func (c *scheduleConverter) between(item *OrderItem, path *field.Path) schedule.
 
 // eventVerbs are the verbs of all events.
 var eventVerbs = append([]string{
-	string(schedule.CachedGet), string(schedule.CachedList), string(schedule.Deliver), string(schedule.Dequeue),
-	string(schedule.Handle), string(schedule.Start), string(schedule.Sync), string(schedule.Timer), string(schedule.Wake),
+	string(schedule.Await), string(schedule.CachedGet), string(schedule.CachedList), string(schedule.Deliver),
+	string(schedule.Dequeue), string(schedule.Handle), string(schedule.Start), string(schedule.Sync), string(schedule.Timer),
+	string(schedule.Wake),
 }, requestVerbs...)
 
 // eventSelector checks and converts a selector of events.

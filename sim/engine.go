@@ -46,6 +46,7 @@ type engine struct {
 	spare   []*op
 	arrival chan struct{}
 	lines   []logLine
+	resyncs []resync // that handlers have asked for, and which have no timer yet
 	failure error
 	panic   string
 	asked   []*asking       // the webhooks that are being asked, each about a request of the one before it

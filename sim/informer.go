@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -15,8 +16,11 @@ type informer struct {
 	event  schedule.Event // of the next step, without its occurrence
 	thread *thread
 	view   *cache.View
-	number uint64
-	watch  disturbance
+	// namespace is the one it is restricted to, empty for all.
+	namespace string
+	stopped   bool // guarded by engine.mu
+	number    uint64
+	watch     disturbance
 	// unwatched says that its reflector may list but not watch.
 	unwatched bool
 
@@ -30,7 +34,7 @@ func (e *engine) newInformer(actor string, incarnation int, controller string, k
 		event: schedule.Event{Actor: actor, Incarnation: incarnation, Controller: controller,
 			Verb: schedule.Deliver, Kind: kind.Name()},
 		thread: e.newThread("", ""),
-		view:   cache.New(e.server, kind, s),
+		view:   cache.New(e.server, kind, s), namespace: s.Namespace,
 		number: e.informed,
 	}
 	e.informed++
@@ -51,6 +55,9 @@ func (e *engine) sync(inf *informer) {
 
 // enabled reports whether there is something to deliver, by the view alone: faults may keep it back, see engine.flows.
 func (inf *informer) enabled() bool {
+	if inf.stopped {
+		return false
+	}
 	delta, ok := inf.view.Pending()
 	if ok {
 		inf.event = inf.delivery(delta)
@@ -68,7 +75,7 @@ func (inf *informer) delivery(delta cache.Delta) schedule.Event {
 // list names the delivery of a whole list.
 func (inf *informer) list() schedule.Event {
 	event := inf.event
-	event.Verb, event.Namespace, event.Name = schedule.Sync, "", ""
+	event.Verb, event.Namespace, event.Name = schedule.Sync, inf.namespace, ""
 	return event
 }
 
@@ -118,6 +125,7 @@ type registration struct {
 	feed    chan cache.Delta
 	// goroutine is the one the handler runs in.
 	goroutine string
+	informer  *informer
 	deltas    []caused
 	initial   int // how many events of the initial list the handler has not handled yet
 	busy      bool
@@ -137,7 +145,7 @@ func (p *process) newRegistration(inf *informer, name string, handle func(cache.
 		thread:  e.newThread(name, ""),
 		event:   inf.event,
 		number:  e.registered,
-		feed:    make(chan cache.Delta),
+		feed:    make(chan cache.Delta), informer: inf,
 	}
 	e.registered++
 	r.thread.infra = true
@@ -203,7 +211,8 @@ type Informer struct {
 }
 
 // Informer starts an informer over a kind and waits for its initial list. Asking again for the same kind,
-// representation and selector is the caller's to avoid: every call makes an informer of its own.
+// representation and selector is the caller's to avoid: every call makes an informer of its own. The error is the context's, or
+// that of a server which refuses the list: an *apierrors.StatusError.
 func (env *Env) Informer(ctx context.Context, kind *apiserver.Kind, representation string, s cache.Selector) (*Informer, error) {
 	p := env.process
 	informer := &Informer{process: p}
@@ -211,18 +220,34 @@ func (env *Env) Informer(ctx context.Context, kind *apiserver.Kind, representati
 	if err != nil {
 		return nil, err
 	}
+	var refused error
 	err = p.park(ctx, &op{
 		event: schedule.Event{Verb: schedule.Sync, Kind: kind.Name(), Name: representation, Namespace: s.Namespace},
 		exec: func(o *op) {
+			if refused = p.engine.refusesList(kind, s); refused != nil {
+				p.engine.note(o.thread, o.event, -1)
+				return
+			}
 			informer.inner = p.engine.newInformer(p.name, p.incarnation, representation, kind, s)
 			informer.inner.unwatched = !watches
 			p.engine.sync(informer.inner)
 		},
 	})
-	if err != nil {
+	if err = cmp.Or(err, refused); err != nil {
 		return nil, err
 	}
 	return informer, nil
+}
+
+// refusesList returns what the server answers to the list that an informer begins with, if it is an error.
+func (e *engine) refusesList(kind *apiserver.Kind, s cache.Selector) error {
+	if s.Fields == nil || s.Fields.Empty() {
+		return nil
+	}
+	_, err := e.server.StartWatch(&apiserver.Request{
+		Verb: schedule.Watch, Kind: kind, Namespace: s.Namespace, LabelSelector: s.Labels, FieldSelector: s.Fields,
+	}, false)
+	return err
 }
 
 // View returns what the informer has been told so far. Programs read it with [Env.CachedGet] and
@@ -254,4 +279,12 @@ func (r *Registration) Remove() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.inner.removed = true
+}
+
+// Stop ends the informer: its view stays as it is, and its handlers hear of nothing any more.
+func (i *Informer) Stop() {
+	e := i.process.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i.inner.stopped = true
 }

@@ -84,6 +84,8 @@ type op struct {
 	exec func(*op)
 	// reads is what a cached read reads.
 	reads *cacheRead
+	// waits says what is awaited by a step that may not become enabled by itself, see [Env.Await].
+	waits func() string
 
 	wake      chan struct{}
 	granted   bool // guarded by engine.mu
@@ -253,6 +255,7 @@ func (e *engine) collect() {
 	default:
 	}
 	e.takeLogs()
+	e.takeResyncs()
 	e.mu.Unlock()
 	if len(arrived) > 1 {
 		slices.SortStableFunc(arrived, compareOps)
@@ -267,7 +270,7 @@ func (e *engine) collect() {
 			e.ops = slices.DeleteFunc(e.ops, func(other *op) bool { return other == o })
 			o.event = schedule.Event{Actor: o.event.Actor, Incarnation: o.event.Incarnation,
 				Controller: o.event.Controller, Key: o.event.Key, Verb: schedule.Wake}
-			o.ready, o.exec, o.reads, o.flight = nil, nil, nil, flight{since: o.since}
+			o.ready, o.exec, o.reads, o.waits, o.flight = nil, nil, nil, nil, flight{since: o.since}
 		}
 		if o.thread != e.running || e.advanced {
 			o.thread.burst++
@@ -336,7 +339,7 @@ func (e *engine) grant(o *op) {
 // for us to say, so they go on together, and what they do next is put in order by name.
 func (e *engine) unpark(o *op) []*op {
 	granted := []*op{o}
-	alike := o.event.Verb.IsRead() || o.event.Verb == schedule.Wake
+	alike := o.event.Verb.IsRead() || o.event.Verb == schedule.Wake || o.event.Verb == schedule.Await
 	e.ops = slices.DeleteFunc(e.ops, func(other *op) bool {
 		if other == o {
 			return true

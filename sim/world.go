@@ -335,6 +335,7 @@ func (e *engine) unfinished() []string {
 		if p.passes > 0 {
 			texts = append(texts, fmt.Sprintf("%s is in the middle of a reconcile", p.name))
 		}
+		texts = append(texts, e.awaited(p)...)
 		if p.exited != nil && p.dead && !slices.ContainsFunc(e.processes, p.precedes) {
 			texts = append(texts, fmt.Sprintf("%s is in a crash loop: start %d ended with %v", p.name, p.incarnation, p.exited))
 		}

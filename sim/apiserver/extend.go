@@ -1,12 +1,10 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -61,21 +59,6 @@ func (k *Kinds) replace(row *Kind, change func(*Kind)) *Kind {
 		}
 	}
 	return &other
-}
-
-// StrictCopy is [Kind.StoredCopy] with fieldValidation=Strict: fields that the kind does not have are an error, the one that a
-// server answers with.
-func (k *Kind) StrictCopy(obj Object) (Object, error) {
-	data, err := json.Marshal(obj)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k, err)
-	}
-	copied, unknown, err := k.decodeChecked(data)
-	if err == nil && len(unknown) > 0 {
-		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind,
-			runtime.NewStrictDecodingError(unknown))
-	}
-	return copied, err
 }
 
 // WithoutManagedFields returns an object as one who does not care for them wants to see it: the object itself, or a copy that

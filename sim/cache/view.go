@@ -38,6 +38,8 @@ type Delta struct {
 	Old apiserver.Object
 	// Initial is set for the events of the initial list.
 	Initial bool
+	// Resync is set for an update of an object to itself that only repeats what is known already.
+	Resync bool
 	// Unknown is set for a deletion that only a new list showed: Object is then the last state that the view was told of, at
 	// the revision of that state, and whatever came after it is unknown (k8s.io/client-go/tools/cache,
 	// DeletedFinalStateUnknown).

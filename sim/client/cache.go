@@ -5,32 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/cache"
+	"github.com/stalemate-dev/stalemate/sim/history"
 )
 
 // informers are a process's informers. There is one for each kind and form in which the program holds its objects: typed,
-// unstructured and metadata-only objects of one kind come from informers of their own, as in controller-runtime. Those
-// that are asked for before the manager starts get their initial list when it does, in the order they were asked for.
+// unstructured and metadata-only objects of one kind come from informers of their own, as in controller-runtime; and where the
+// cache is restricted to namespaces, one for each of these. Those that are asked for before the manager starts get their initial
+// list when it does, in the order they were asked for.
 type informers struct {
-	env   *sim.Env
-	codec *codec
-	adds  *addBuffer
-	begun chan struct{} // closed when the manager has started what was asked for before
+	env       *sim.Env
+	codec     *codec
+	adds      *addBuffer
+	coverages *coverages
+	begun     chan struct{}   // closed when the manager has started what was asked for before
+	life      context.Context // ends with the process
 
 	mu      sync.Mutex
 	started bool
-	entries map[informerKey]*informerEntry
+	covers  map[informerKey]*cover
 	order   []*informerEntry // in which they were asked for
 	missing []error          // what was asked for that the server does not have
 	handles int
@@ -41,21 +49,31 @@ type informerKey struct {
 	form reflect.Type
 }
 
+// cover is what covers a kind in one form.
+type cover struct {
+	coverage
+	entries []*informerEntry // one a scope, nil as long as nobody has asked for it
+}
+
 // informerEntry is an informer that has been asked for.
 type informerEntry struct {
 	informerKey
+	scope
+	several  bool          // it is one of several namespaces'
 	ready    chan struct{} // closed when it has its initial list, or an error
 	informer *sim.Informer // nil before it has started
 	err      error
 	removed  bool
 	indexes  map[string]*index
 	handlers []*registration
+	// held are the cache's own objects, by what the server stores, as far as anybody got hold of them.
+	held map[apiserver.Object]any
 }
 
 func newInformers(env *sim.Env, codec *codec, adds *addBuffer) *informers {
 	return &informers{
 		env: env, codec: codec, adds: adds,
-		begun: make(chan struct{}), entries: map[informerKey]*informerEntry{},
+		begun: make(chan struct{}), covers: map[informerKey]*cover{},
 	}
 }
 
@@ -71,20 +89,37 @@ func (i *informers) begin() {
 	close(i.begun)
 }
 
-// entry returns the informer for the form of the model, and starts it if it is asked for for the first time.
-func (i *informers) entry(kind *apiserver.Kind, model client.Object) (entry *informerEntry, started bool) {
+// cover returns what covers the form of the model. With known, it is nil if nobody has asked for that before.
+func (i *informers) cover(kind *apiserver.Kind, model client.Object, known bool) *cover {
 	key := informerKey{kind, reflect.TypeOf(model)}
 	i.mu.Lock()
-	entry, ok := i.entries[key]
-	if !ok {
-		entry = &informerEntry{informerKey: key, ready: make(chan struct{}), indexes: map[string]*index{}}
-		i.entries[key] = entry
+	defer i.mu.Unlock()
+	c := i.covers[key]
+	if c == nil && !known {
+		c = &cover{coverage: i.coverages.of(kind)}
+		c.entries = make([]*informerEntry, len(c.scopes))
+		i.covers[key] = c
+	}
+	return c
+}
+
+// entry returns the informer of one of the scopes, and starts it if it is asked for for the first time.
+func (i *informers) entry(kind *apiserver.Kind, model client.Object, c *cover, at int) (entry *informerEntry, started bool) {
+	i.mu.Lock()
+	entry = c.entries[at]
+	known := entry != nil
+	if !known {
+		entry = &informerEntry{
+			informerKey: informerKey{kind, reflect.TypeOf(model)}, scope: c.scopes[at], several: c.several,
+			ready: make(chan struct{}), indexes: map[string]*index{}, held: map[apiserver.Object]any{},
+		}
+		c.entries[at] = entry
 		i.order = append(i.order, entry)
 	}
 	started = i.started
 	i.mu.Unlock()
 	switch {
-	case !started || ok:
+	case !started || known:
 	case i.env.Restricted(): // it may take for ever, and whoever asks need not wait that long
 		i.env.Go(func() { i.start(entry) })
 	default:
@@ -93,13 +128,39 @@ func (i *informers) entry(kind *apiserver.Kind, model client.Object) (entry *inf
 	return entry, started
 }
 
+// all returns the informers of all scopes.
+func (i *informers) all(kind *apiserver.Kind, model client.Object) (entries []*informerEntry, started bool) {
+	c := i.cover(kind, model, false)
+	for at := range c.scopes {
+		var entry *informerEntry
+		entry, started = i.entry(kind, model, c, at)
+		entries = append(entries, entry)
+	}
+	return entries, started
+}
+
 // start gives an informer its initial list, and lets the handlers that it has already handle it.
 func (i *informers) start(entry *informerEntry) {
-	defer close(entry.ready)
-	entry.err = errors.New("the process has ended") // and this goroutine with it, if the call below does not return
-	informer, err := i.env.Informer(context.Background(), entry.kind, formName(entry.form), cache.Selector{})
-	entry.err = err
+	i.mu.Lock()
+	removed := entry.removed
+	i.mu.Unlock()
+	if removed {
+		return
+	}
+	ended := true
+	defer func() {
+		if ended { // and this goroutine with it: the call below has not returned
+			entry.err = errors.New("the process has ended")
+			close(entry.ready)
+		}
+	}()
+	selector := cache.Selector{
+		Namespace: entry.namespace, Labels: entry.config.LabelSelector, Fields: entry.config.FieldSelector,
+	}
+	informer, err := i.env.Informer(context.Background(), entry.kind, formName(entry.form), selector)
+	ended = false
 	if err != nil {
+		i.refused(entry, err)
 		return
 	}
 	i.mu.Lock()
@@ -107,6 +168,22 @@ func (i *informers) start(entry *informerEntry) {
 	entry.informer = informer
 	for _, r := range entry.handlers {
 		i.env.Go(func() { _ = i.register(r) })
+	}
+	close(entry.ready)
+}
+
+// refused deals with an informer whose list the server refuses. A real one tries again and again, and never has its list.
+func (i *informers) refused(entry *informerEntry, err error) {
+	i.mu.Lock()
+	i.missing = append(i.missing, err)
+	i.mu.Unlock()
+	ctx := context.Background()
+	i.env.Log(ctx, history.Log{Level: -1, Message: "Failed to watch", Values: []string{
+		"type=" + entry.form.String(), "error=" + err.Error(),
+	}})
+	if handle := i.coverages.options.DefaultWatchErrorHandler; handle != nil {
+		name := "informer of " + entry.kind.Name()
+		handle(ctx, toolscache.NewNamedReflector(name, &toolscache.ListWatch{}, nil, nil, 0), err)
 	}
 }
 
@@ -121,6 +198,8 @@ func (i *informers) register(r *registration) error {
 	r.inner = inner
 	if r.removed {
 		inner.Remove()
+	} else if r.resync > 0 {
+		inner.Resync(r.resync)
 	}
 	close(r.done)
 	return nil
@@ -195,24 +274,47 @@ func (i *informers) handle() *cacheHandle {
 }
 
 // reader returns the informer that answers a read of the model's kind and form, when it has its initial list.
-func (h *cacheHandle) reader(ctx context.Context, kind *apiserver.Kind, model client.Object) (*informerEntry, error) {
-	entry, started := h.entry(kind, model)
-	if !started {
-		return nil, &ctrlcache.ErrCacheNotStarted{}
+func (h *cacheHandle) reader(
+	ctx context.Context, kind *apiserver.Kind, model client.Object, c *cover, at int,
+) (*informerEntry, error) {
+	if h.coverages.options.ReaderFailOnMissingInformer && (c == nil || h.unasked(c, at)) {
+		return nil, &ctrlcache.ErrResourceNotCached{GVK: kind.GroupVersionKind}
 	}
-	if err := entry.synced(ctx); err != nil {
-		return nil, err
+	entry, started := h.entry(kind, model, c, at)
+	if started {
+		if err := entry.synced(ctx); err != nil {
+			return nil, err
+		}
+		return entry, nil
 	}
-	return entry, nil
+	return nil, &ctrlcache.ErrCacheNotStarted{}
 }
 
-// Get implements cache.Cache; pkg/cache/internal/cache_reader.go.
-func (h *cacheHandle) Get(ctx context.Context, key client.ObjectKey, out client.Object, _ ...client.GetOption) error {
+func (i *informers) unasked(c *cover, at int) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return c.entries[at] == nil
+}
+
+// covering returns what covers the kind, or nil if that is nothing and a read does not change it.
+func (h *cacheHandle) covering(kind *apiserver.Kind, model client.Object) *cover {
+	return h.cover(kind, model, h.coverages.options.ReaderFailOnMissingInformer)
+}
+
+// Get implements cache.Cache; pkg/cache/internal/cache_reader.go and pkg/cache/multi_namespace_cache.go.
+func (h *cacheHandle) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
 	kind, err := h.codec.kindOf(out)
 	if err != nil {
 		return err
 	}
-	entry, err := h.reader(ctx, kind, out)
+	c, at, ok := h.covering(kind, out), 0, true
+	if c != nil {
+		at, ok = c.find(key.Namespace)
+	}
+	if !ok {
+		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+	}
+	entry, err := h.reader(ctx, kind, out, c, at)
 	if err != nil {
 		return err
 	}
@@ -225,10 +327,12 @@ func (h *cacheHandle) Get(ctx context.Context, key client.ObjectKey, out client.
 		// A cache's NotFound names the kind where a server's names the resource.
 		return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, key.Name)
 	}
-	return h.codec.copyInto(kind, stored, out, true)
+	options := (&client.GetOptions{}).ApplyOptions(opts)
+	return h.readInto(entry, stored, out, entry.aliases(options.UnsafeDisableDeepCopy))
 }
 
-// List implements cache.Cache.
+// List implements cache.Cache. Where the cache has several informers of the kind it reads one after the other, in the order of
+// their namespaces; a real one has no order for them.
 func (h *cacheHandle) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	kind, err := h.codec.kindOf(out)
@@ -239,26 +343,68 @@ func (h *cacheHandle) List(ctx context.Context, out client.ObjectList, opts ...c
 	if err != nil {
 		return err
 	}
-	entry, err := h.reader(ctx, kind, model)
-	if err != nil {
-		return err
+	c := h.covering(kind, model)
+	from, to := 0, 1
+	switch {
+	case c == nil || !c.several:
+	case options.Continue != "": // is refused before a namespace is looked for
+		return errNoContinue
+	case options.Namespace == "":
+		to = len(c.scopes)
+	default:
+		at, ok := c.find(options.Namespace)
+		if !ok {
+			return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", options.Namespace)
+		}
+		from, to = at, at+1
 	}
-	if options.Continue != "" {
-		return errors.New("continue list option is not supported by the cache")
+	items := []runtime.Object{}
+	limit := options.Limit
+	for at := from; at < to; at++ {
+		found, err := h.listScope(ctx, kind, model, c, at, options)
+		if err != nil {
+			return err
+		}
+		items = append(items, found...)
+		if options.Limit -= int64(len(found)); limit > 0 && options.Limit <= 0 {
+			break
+		}
 	}
-	namespace := scoped(kind, options.Namespace)
-	stored, err := h.env.CachedList(ctx, entry.informer, namespace)
-	if err != nil {
-		return err
-	}
-	if stored, err = h.choose(entry, stored, options); err != nil {
-		return err
-	}
-	if err := h.codec.copyList(kind, stored, out, true); err != nil {
+	if err := meta.SetList(out, items); err != nil {
 		return err
 	}
 	out.SetContinue("continue-not-supported")
 	return nil
+}
+
+var errNoContinue = errors.New("continue list option is not supported by the cache")
+
+// listScope lists what one informer has.
+func (h *cacheHandle) listScope(
+	ctx context.Context, kind *apiserver.Kind, model client.Object, c *cover, at int, options *client.ListOptions,
+) ([]runtime.Object, error) {
+	entry, err := h.reader(ctx, kind, model, c, at)
+	if err != nil {
+		return nil, err
+	}
+	if options.Continue != "" {
+		return nil, errNoContinue
+	}
+	// Objects without a namespace are in none, so that a list in one has none of them: the namespace is no path here.
+	stored, err := h.env.CachedList(ctx, entry.informer, options.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if stored, err = h.choose(entry, stored, options); err != nil {
+		return nil, err
+	}
+	items := make([]runtime.Object, len(stored))
+	for i, obj := range stored {
+		if items[i], err = h.read(entry, obj, entry.aliases(options.UnsafeDisableDeepCopy)); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
 }
 
 // GetInformer implements cache.Cache.
@@ -276,14 +422,23 @@ func (h *cacheHandle) GetInformer(
 	for _, apply := range opts {
 		apply(&options)
 	}
-	entry, started := h.entry(kind, obj)
+	entries, started := h.all(kind, obj)
 	if started && (options.BlockUntilSynced == nil || *options.BlockUntilSynced) {
-		if err := entry.synced(ctx); err != nil {
-			return nil, err
+		for _, entry := range entries {
+			if err := entry.synced(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
 	controller, _ := ctx.Value(controllerContextKey{}).(string)
-	return &informerHandle{cacheHandle: h, entry: entry, controller: controller}, nil
+	handles := make([]*informerHandle, len(entries))
+	for i, entry := range entries {
+		handles[i] = &informerHandle{cacheHandle: h, entry: entry, controller: controller}
+	}
+	if len(handles) == 1 {
+		return handles[0], nil
+	}
+	return &jointInformer{handles}, nil
 }
 
 // GetInformerForKind implements cache.Cache.
@@ -310,13 +465,24 @@ func (h *cacheHandle) RemoveInformer(_ context.Context, obj client.Object) error
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := informerKey{kind, reflect.TypeOf(obj)}
-	if entry := h.entries[key]; entry != nil {
+	c := h.covers[key]
+	if c == nil {
+		return nil
+	}
+	for _, entry := range c.entries {
+		if entry == nil {
+			continue
+		}
 		entry.removed = true
 		for _, r := range entry.handlers {
 			r.remove()
 		}
+		if entry.informer != nil {
+			entry.informer.Stop()
+		}
 	}
-	delete(h.entries, key)
+	h.order = slices.DeleteFunc(slices.Clone(h.order), func(entry *informerEntry) bool { return entry.removed })
+	delete(h.covers, key)
 	return nil
 }
 
@@ -348,6 +514,11 @@ func (h *cacheHandle) IndexField(_ context.Context, obj client.Object, field str
 	if err != nil {
 		return err
 	}
-	entry, _ := h.entry(kind, obj)
-	return h.addIndexes(entry, map[string]client.IndexerFunc{indexName(field): extract}, false)
+	entries, _ := h.all(kind, obj)
+	for _, entry := range entries {
+		if err := h.addIndexes(entry, map[string]client.IndexerFunc{indexName(field): extract}, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }

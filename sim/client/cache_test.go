@@ -386,3 +386,55 @@ func TestEndedContext(t *testing.T) {
 		t.Errorf("writes with an ended context are %q, want none", writes)
 	}
 }
+
+// upsideDown is the default order, but that everything without an order comes in another one each time: first the last half.
+type upsideDown struct{ lists int }
+
+// Choose implements sim.Strategy.
+func (*upsideDown) Choose([]sim.Choice) int { return 0 }
+
+// Delay implements sim.Strategy.
+func (*upsideDown) Delay(schedule.Event) time.Duration { return 0 }
+
+// Permute implements sim.Strategy.
+func (s *upsideDown) Permute(event schedule.Event, n int) []int {
+	if event.Verb != schedule.CachedList {
+		return nil
+	}
+	s.lists++
+	order := make([]int, n)
+	for i := range order {
+		order[i] = (i + s.lists) % n
+	}
+	return order
+}
+
+// TestListOrder checks row 51: a cache lists in the order of the keys by default, and in any other that a strategy wants, for each
+// list anew; what a limit leaves of it depends on that.
+func TestListOrder(t *testing.T) {
+	scenario := onceWith(func(ctx context.Context, m ctrl.Manager, d *diary) error {
+		for _, opts := range [][]ctrlclient.ListOption{
+			{}, {ctrlclient.InNamespace("default")}, {ctrlclient.Limit(2)}, {ctrlclient.MatchingLabels{"l": "1"}, ctrlclient.Limit(1)},
+		} {
+			list := &corev1.ConfigMapList{}
+			if err := m.GetClient().List(ctx, list, opts...); err != nil {
+				return err
+			}
+			names := ""
+			for _, item := range list.Items {
+				names += item.Name
+			}
+			d.write("%s", names)
+		}
+		live := &corev1.ConfigMapList{}
+		err := m.GetAPIReader().List(ctx, live)
+		d.write("live %s%s%s", live.Items[0].Name, live.Items[1].Name, live.Items[2].Name)
+		return err
+	}, configMap("a", ":l=1"), configMap("b"), configMap("c", ":l=1"))
+	expect(t, sim.Plan{}, scenario, "abc", "abc", "ab", "a", "live abc")
+	d := &diary{}
+	run(t, scenario(d), sim.Plan{Strategy: &upsideDown{}})
+	if want := []string{"bca", "cab", "ab", "c", "live abc"}; !slices.Equal(d.lines, want) {
+		t.Errorf("the program saw %q, want %q", d.lines, want)
+	}
+}

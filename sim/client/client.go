@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,11 +39,14 @@ type requester interface {
 	Do(ctx context.Context, r *apiserver.Request) (*apiserver.Response, error)
 }
 
-// cachingClient is a manager's client: it reads from informers' caches, but for unstructured objects, and writes to the
+// cachingClient is a manager's client: it reads from informers' caches, but for what its options say, and writes to the
 // server.
 type cachingClient struct {
 	*liveClient
-	cache client.Reader
+	cache *cacheHandle
+	// unstructured objects, too, are read from the cache; otherwise, and by default, from the server.
+	unstructured bool
+	live         map[schema.GroupVersionKind]bool // what is read from the server
 }
 
 var (
@@ -50,7 +56,11 @@ var (
 
 // Get implements client.Client.
 func (c *cachingClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if isUnstructured(obj) {
+	bypass, err := c.bypassesCache(obj)
+	switch {
+	case err != nil:
+		return err
+	case bypass:
 		return c.liveClient.Get(ctx, key, obj, opts...)
 	}
 	return c.cache.Get(ctx, key, obj, opts...)
@@ -58,14 +68,35 @@ func (c *cachingClient) Get(ctx context.Context, key client.ObjectKey, obj clien
 
 // List implements client.Client.
 func (c *cachingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if isUnstructured(list) {
+	bypass, err := c.bypassesCache(list)
+	switch {
+	case err != nil:
+		return err
+	case bypass:
 		return c.liveClient.List(ctx, list, opts...)
 	}
 	return c.cache.List(ctx, list, opts...)
 }
 
-// isUnstructured reports whether a manager's client reads the object from the server by default
-// (sigs.k8s.io/controller-runtime/pkg/client, CacheOptions.Unstructured).
+// bypassesCache reports whether an object or list is read from the server; shouldBypassCache of
+// sigs.k8s.io/controller-runtime/pkg/client/client.go.
+func (c *cachingClient) bypassesCache(obj runtime.Object) (bool, error) {
+	if !c.unstructured && isUnstructured(obj) {
+		return true, nil
+	}
+	if len(c.live) == 0 {
+		return false, nil
+	}
+	gvk, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return false, err
+	}
+	if meta.IsListType(obj) {
+		gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	}
+	return c.live[gvk], nil
+}
+
 func isUnstructured(obj runtime.Object) bool {
 	_, ok := obj.(runtime.Unstructured)
 	return ok
@@ -82,6 +113,9 @@ func (c *liveClient) do(ctx context.Context, r *apiserver.Request) (*apiserver.R
 	response, err := c.server.Do(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	for _, text := range response.Warnings {
+		c.warn(ctx, text)
 	}
 	if response.Err != nil {
 		return nil, response.Err
@@ -122,6 +156,19 @@ func preflight(r *apiserver.Request) error {
 	return nil
 }
 
+// metadataPreflight refuses what the client of metadata-only objects does not send or what it puts into a path that no server
+// has; k8s.io/client-go/metadata/metadata.go.
+func metadataPreflight(kind *apiserver.Kind, method, namespace, name string) error {
+	switch {
+	case name == "":
+		return errors.New("name is required")
+	case kind.Namespaced && namespace == "":
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, method, schema.GroupResource{}, "", "404 page not found", 0, true)
+	default:
+		return nil
+	}
+}
+
 // fill copies the object of an answer into the caller's.
 func (c *liveClient) fill(kind *apiserver.Kind, response *apiserver.Response, obj client.Object) error {
 	if response.Object == nil {
@@ -150,6 +197,11 @@ func (c *liveClient) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	if err != nil {
 		return err
 	}
+	if isMetadata(obj) {
+		if err := metadataPreflight(kind, http.MethodGet, key.Namespace, key.Name); err != nil {
+			return err
+		}
+	}
 	options := (&client.GetOptions{}).ApplyOptions(opts).AsGetOptions()
 	response, err := c.do(ctx, &apiserver.Request{
 		Verb: schedule.Get, Kind: kind, Namespace: scoped(kind, key.Namespace), Name: key.Name,
@@ -177,10 +229,13 @@ func (c *liveClient) List(ctx context.Context, list client.ObjectList, opts ...c
 	}
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	raw := options.AsListOptions()
+	byLabel, byField, err := sentSelectors(raw)
+	if err != nil {
+		return err
+	}
 	response, err := c.do(ctx, &apiserver.Request{
 		Verb: schedule.List, Kind: kind, Namespace: scoped(kind, options.Namespace),
-		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
-		Limit: options.Limit, Continue: options.Continue,
+		LabelSelector: byLabel, FieldSelector: byField, Limit: options.Limit, Continue: options.Continue,
 		ResourceVersion: raw.ResourceVersion, ResourceVersionMatch: raw.ResourceVersionMatch,
 	})
 	if err != nil {
@@ -207,7 +262,10 @@ func (c *liveClient) write(
 	if err != nil {
 		return err
 	}
-	encoded, err := c.codec.encode(kind, body, subresource, options.fieldValidation)
+	if err := c.validateFields(ctx, kind, body, options.fieldValidation); err != nil {
+		return err
+	}
+	encoded, err := c.codec.encode(kind, body, subresource)
 	if err != nil {
 		return err
 	}
@@ -228,9 +286,16 @@ type writeOptions struct {
 	force           *bool
 }
 
+// updateOptions are those of an update as they are sent.
+func updateOptions(o *client.UpdateOptions) writeOptions {
+	return writeOptions{dryRun: o.DryRun, fieldManager: o.FieldManager, fieldValidation: o.FieldValidation}
+}
+
 // patchOptions are those of a patch as they are sent.
 func patchOptions(raw *metav1.PatchOptions) writeOptions {
-	return writeOptions{dryRun: raw.DryRun, fieldManager: raw.FieldManager, fieldValidation: raw.FieldValidation, force: raw.Force}
+	return writeOptions{
+		dryRun: raw.DryRun, fieldManager: raw.FieldManager, fieldValidation: raw.FieldValidation, force: raw.Force,
+	}
 }
 
 // Create implements client.Client. It clears apiVersion and kind of a typed object, as controller-runtime's does.
@@ -251,9 +316,7 @@ func (c *liveClient) Update(ctx context.Context, obj client.Object, opts ...clie
 	}
 	defer keepTypeMeta(obj, obj.GetObjectKind().GroupVersionKind())
 	options := (&client.UpdateOptions{}).ApplyOptions(opts)
-	return c.write(ctx, schedule.Update, obj, obj, "", writeOptions{
-		dryRun: options.DryRun, fieldManager: options.FieldManager, fieldValidation: options.FieldValidation,
-	})
+	return c.write(ctx, schedule.Update, obj, obj, "", updateOptions(options))
 }
 
 // Patch implements client.Client.
@@ -274,10 +337,16 @@ func (c *liveClient) patch(
 	if err != nil {
 		return err
 	}
+	if isMetadata(obj) {
+		if err := metadataPreflight(kind, http.MethodPatch, obj.GetNamespace(), obj.GetName()); err != nil {
+			return err
+		}
+	}
 	response, err := c.do(ctx, &apiserver.Request{
 		Verb: schedule.Patch, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
-		Subresource: subresource, PatchType: patch.Type(), PatchData: data, FieldValidation: options.fieldValidation,
-		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager, Force: options.force,
+		Subresource: subresource, PatchType: patch.Type(), PatchData: data,
+		DryRun: len(options.dryRun) > 0, FieldManager: options.fieldManager, FieldValidation: options.fieldValidation,
+		Force: options.force,
 	})
 	if err != nil {
 		return err
@@ -296,12 +365,8 @@ func (c *liveClient) Apply(ctx context.Context, config runtime.ApplyConfiguratio
 func (c *liveClient) apply(
 	ctx context.Context, config, body runtime.ApplyConfiguration, subresource string, options writeOptions,
 ) error {
-	named, err := json.Marshal(config)
+	target, err := targetOf(config)
 	if err != nil {
-		return err
-	}
-	target := metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(named, &target); err != nil {
 		return err
 	}
 	data, err := json.Marshal(body)
@@ -324,21 +389,30 @@ func (c *liveClient) apply(
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(answer, body)
+	return json.Unmarshal(answer, config)
 }
 
 // Delete implements client.Client.
 func (c *liveClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	_, err := c.delete(ctx, obj, opts...)
+	return err
+}
+
+// delete returns the object if the server answers with it, which may still exist then; nil if it says that it is gone.
+func (c *liveClient) delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) (apiserver.Object, error) {
 	kind, err := c.codec.kindOf(obj)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	options := (&client.DeleteOptions{}).ApplyOptions(opts).AsDeleteOptions()
-	_, err = c.do(ctx, &apiserver.Request{
+	response, err := c.do(ctx, &apiserver.Request{
 		Verb: schedule.Delete, Kind: kind, Namespace: scoped(kind, obj.GetNamespace()), Name: obj.GetName(),
 		Delete: *options, DryRun: len(options.DryRun) > 0,
 	})
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return response.Object, nil
 }
 
 // DeleteAllOf implements client.Client.
@@ -348,10 +422,15 @@ func (c *liveClient) DeleteAllOf(ctx context.Context, obj client.Object, opts ..
 		return err
 	}
 	options := (&client.DeleteAllOfOptions{}).ApplyOptions(opts)
-	deletion := options.AsDeleteOptions()
+	deletion, raw := options.AsDeleteOptions(), options.AsListOptions()
+	byLabel, byField, err := sentSelectors(raw)
+	if err != nil {
+		return err
+	}
 	_, err = c.do(ctx, &apiserver.Request{
 		Verb: schedule.DeleteCollection, Kind: kind, Namespace: scoped(kind, options.Namespace),
-		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
+		LabelSelector: byLabel, FieldSelector: byField, Limit: options.Limit, Continue: options.Continue,
+		ResourceVersion: raw.ResourceVersion, ResourceVersionMatch: raw.ResourceVersionMatch,
 		Delete: *deletion, DryRun: len(deletion.DryRun) > 0,
 	})
 	return err
@@ -396,6 +475,9 @@ func (s *subresource) Get(ctx context.Context, obj, body client.Object, _ ...cli
 	if isMetadata(obj) {
 		return errors.New("can not get subresource using only metadata")
 	}
+	if err := bothUnstructured(obj, body); err != nil {
+		return err
+	}
 	nameAlike(body, obj, false)
 	kind, err := s.client.codec.kindOf(obj)
 	if err != nil {
@@ -415,6 +497,9 @@ func (s *subresource) Create(ctx context.Context, obj, body client.Object, opts 
 	if isMetadata(obj) {
 		return errors.New("cannot update status using only metadata -- did you mean to patch?")
 	}
+	if err := bothUnstructured(obj, body); err != nil {
+		return err
+	}
 	nameAlike(body, obj, false)
 	options := (&client.SubResourceCreateOptions{}).ApplyOptions(opts)
 	kind, err := s.client.codec.kindOf(obj)
@@ -431,6 +516,14 @@ func (s *subresource) Create(ctx context.Context, obj, body client.Object, opts 
 	}
 	defer keepTypeMeta(body, body.GetObjectKind().GroupVersionKind())
 	return s.client.fill(kind, response, body)
+}
+
+// bothUnstructured refuses the body of another form that goes with an unstructured object.
+func bothUnstructured(obj, body client.Object) error {
+	if isUnstructured(obj) && !isUnstructured(body) {
+		return fmt.Errorf("unstructured client did not understand object: %T", body)
+	}
+	return nil
 }
 
 // nameAlike names the body of a request to a subresource as the object, where it has no name.
@@ -455,8 +548,7 @@ func (s *subresource) Update(ctx context.Context, obj client.Object, opts ...cli
 		body = options.SubResourceBody
 	}
 	nameAlike(body, obj, true)
-	return s.client.write(ctx, schedule.Update, obj, body, s.name,
-		writeOptions{dryRun: options.DryRun, fieldManager: options.FieldManager})
+	return s.client.write(ctx, schedule.Update, obj, body, s.name, updateOptions(&options.UpdateOptions))
 }
 
 // Patch implements client.SubResourceClient.

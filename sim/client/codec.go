@@ -65,13 +65,10 @@ func (c *codec) kind(gvk schema.GroupVersionKind) (*apiserver.Kind, error) {
 }
 
 // encode returns a copy of the body of a request: in stored form, unless it belongs to a subresource and is of another kind.
-func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource, fieldValidation string) (apiserver.Object, error) {
+func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource string) (apiserver.Object, error) {
 	_, untyped := obj.(*unstructured.Unstructured)
 	if subresource != "" && !kind.Custom() && !untyped && reflect.TypeOf(obj).Elem() != kind.Type {
 		return obj.DeepCopyObject().(client.Object), nil
-	}
-	if fieldValidation == metav1.FieldValidationStrict {
-		return kind.StrictCopy(obj)
 	}
 	copied, err := kind.StoredCopy(obj)
 	if err == nil && !untyped && !kind.Custom() && len(copied.GetManagedFields()) == 0 {

@@ -12,21 +12,29 @@
 // Typed, unstructured and metadata-only objects of a kind have informers of their own; informers that are asked for before
 // the manager starts get their initial list when it does, and cached reads before that fail. Every informer's cursor moves
 // by itself, so that reads of two kinds, or of one kind in two forms, may show different moments. Unstructured objects are
-// read live, and everything else from caches. After a watch that could not go on, event handlers are told what a new list
-// shows: tombstones of what is gone, updates of all that was known before, changed or not, and additions that are no initial
-// ones. Objects handed out are copies. Errors have the texts of controller-runtime,
-// client-go and the API server, those of requests that client-go never sends included.
+// read live, and everything else from caches, unless the options of the client say otherwise. After a watch that could not go
+// on, event handlers are told what a new list shows: tombstones of what is gone, updates of all that was known before, changed
+// or not, and additions that are no initial ones. Errors have the texts of controller-runtime, client-go and the API server,
+// those of requests that client-go never sends included.
+//
+// [WithOptions] takes the options of ctrl.NewManager. A cache may be restricted to namespaces and by selectors: what leaves a
+// selector is deleted from the cache, and still exists. Transforms make of an object what the cache holds, and an update of what
+// was read so wipes the rest. Reads copy what the cache holds, unless they waive it; event handlers are handed it, and change the
+// cache with it. [ReadYourWrites] makes cached reads wait for the client's own writes: the wait is a step, Await, and ends
+// with the context of the read.
+//
+// A real cache lists in the order of a Go map, which is another one each time. Here it is that of the keys in the default order;
+// strategies choose another, for each list anew and from a stream that the seed and the name of the read decide.
 //
 // A panic in a reconciler, handler, index function or runnable ends the run and is a finding, whatever RecoverPanic says. One
 // in a goroutine that the operator starts itself ends the whole test binary: nobody can recover it.
 //
 // # What is not modelled yet
 //
-//   - Webhooks can be registered and are never called; the process always leads; server-side apply is refused.
-//   - The options of ctrl.NewManager: ByObject, transforms, DisableFor and the others of caches, clients and controllers.
-//     Their defaults hold.
-//   - Resyncs, on purpose: they would mask lost events. UnsafeDisableDeepCopy copies all the same, so that code which changes
-//     cached objects goes unnoticed.
+//   - Webhooks can be registered and are never called; the process always leads.
+//   - Resyncs, unless a SyncPeriod asks for them: they mask lost events. Their period has no jitter.
+//   - A cache of several namespaces is listed in the order of these. Errors of transforms are reported as gaps.
+//   - Clients that watch (client.WithWatch).
 //   - Raw client-go through GetConfig or GetHTTPClient gets an explicit error.
 //   - Event handlers of one process run one at a time: one that waits for a call holds up the others.
 //   - Package-level loggers, as log.Log, write where they always do, and not into the history.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -28,8 +29,11 @@ func (i *informers) addIndexes(entry *informerEntry, functions map[string]client
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	conflicts := map[string]struct{}{}
+	if entry.removed {
+		return errors.New("indexer was not added because it has stopped already")
+	}
 	for name := range functions {
-		if _, ok := entry.indexes[name]; ok {
+		if _, ok := entry.indexes[name]; ok || name == toolscache.NamespaceIndex {
 			conflicts[name] = struct{}{}
 		}
 	}
@@ -50,9 +54,13 @@ func (i *informers) valuesOf(entry *informerEntry, x *index, stored apiserver.Ob
 	if ok {
 		return values, nil
 	}
-	obj, err := i.codec.newCopy(entry.kind, stored, entry.form, true)
+	held, err := i.decode(entry, stored) // indexes are of objects as they came, whatever has become of them since
 	if err != nil {
 		return nil, err
+	}
+	obj, ok := held.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("object of type %T is not an Object", held)
 	}
 	values = x.extract(obj)
 	i.mu.Lock()
@@ -77,9 +85,16 @@ func (i *informers) choose(
 		if options.Limit > 0 && int64(len(chosen)) >= options.Limit {
 			break
 		}
-		if entry.kind.Matches(obj, options.LabelSelector, nil) {
-			chosen = append(chosen, obj)
+		if options.LabelSelector != nil {
+			set, err := i.labelsOf(entry, obj)
+			if err != nil {
+				return nil, err
+			}
+			if !options.LabelSelector.Matches(set) {
+				continue
+			}
 		}
+		chosen = append(chosen, obj)
 	}
 	return chosen, nil
 }

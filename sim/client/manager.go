@@ -52,20 +52,25 @@ type (
 )
 
 // Manager makes a program of a manager's set-up: the part of an operator's main between making the manager and starting
-// it, with its unmodified SetupWithManager calls. The scheme must know the operator's types.
-func Manager(scheme *runtime.Scheme, setup func(ctrl.Manager) error) sim.Program {
-	return &program{scheme: scheme, setup: setup}
+// it, with its unmodified SetupWithManager calls. The scheme must know the operator's types. [WithOptions] takes the options
+// that main makes the manager with.
+func Manager(scheme *runtime.Scheme, setup func(ctrl.Manager) error, options ...Option) sim.Program {
+	return &program{scheme: scheme, setup: setup, settings: newSettings(options)}
 }
 
 type program struct {
-	scheme *runtime.Scheme
-	setup  func(ctrl.Manager) error
-	rules  queueRules
+	scheme   *runtime.Scheme
+	setup    func(ctrl.Manager) error
+	settings *settings
+	rules    queueRules
 }
 
 // Start implements sim.Program.
 func (p *program) Start(ctx context.Context, env *sim.Env) error {
 	m := newManager(recorder.Provider.GetEventRecorder, env, p.scheme, &p.rules)
+	if err := m.configure(ctx, p.settings); err != nil {
+		return fmt.Errorf("manager: %w", err)
+	}
 	if err := p.setup(m); err != nil {
 		return err
 	}
@@ -84,7 +89,8 @@ type simManager[R any] struct {
 	mapper    meta.RESTMapper
 	informers *informers
 	live      *liveClient
-	caching   *cachingClient
+	client    client.Client
+	options   *ctrl.Options
 	log       logr.Logger
 	elected   chan struct{}
 	hooks     webhook.Server
@@ -100,7 +106,7 @@ type simManager[R any] struct {
 
 var _ manager.Manager = newManager(recorder.Provider.GetEventRecorder, nil, runtime.NewScheme(), nil)
 
-// newManager makes a manager. The first argument only tells the type of recorder.
+// newManager makes a manager, which is still to be configured. The first argument only tells the type of recorder.
 func newManager[R any](
 	_ func(recorder.Provider, string) R, env *sim.Env, scheme *runtime.Scheme, rules *queueRules,
 ) *simManager[R] {
@@ -114,13 +120,26 @@ func newManager[R any](
 	m.adopter = &adopter{env: env, rules: rules, adds: adds}
 	m.informers = newInformers(env, codec, adds)
 	m.live = &liveClient{env: env, server: env, codec: codec, mapper: m.mapper}
-	m.caching = &cachingClient{liveClient: m.live, cache: m.informers.handle()}
 	m.log = logr.New(&logSink{env: env, ctx: context.Background()})
 	m.mux = &webhookMux{ServeMux: http.NewServeMux(), env: env}
 	m.hooks, m.registry = webhook.NewServer(webhook.Options{WebhookMux: m.mux.ServeMux}), conversion.NewRegistry()
 	m.events = &eventSender{client: m.live, scheme: scheme, sent: map[string]*sentEvent{}}
 	close(m.elected)
 	return m
+}
+
+// configure makes the manager's cache and client as the options say. The context is that of the process.
+func (m *simManager[R]) configure(ctx context.Context, s *settings) (err error) {
+	if err := s.check(); err != nil {
+		return err
+	}
+	m.options = &s.options
+	m.informers.life = ctx
+	if m.informers.coverages, err = newCoverages(s.options.Cache, m.env.Kinds(), m.scheme); err != nil {
+		return err
+	}
+	m.client, err = s.newClient(m.live, m.informers.handle(), m.scheme)
+	return err
 }
 
 // Add implements manager.Manager.
@@ -203,7 +222,7 @@ func (m *simManager[R]) GetCache() ctrlcache.Cache { return m.informers.handle()
 func (m *simManager[R]) GetScheme() *runtime.Scheme { return m.scheme }
 
 // GetClient implements cluster.Cluster.
-func (m *simManager[R]) GetClient() client.Client { return m.caching }
+func (m *simManager[R]) GetClient() client.Client { return m.client }
 
 // GetAPIReader implements cluster.Cluster.
 func (m *simManager[R]) GetAPIReader() client.Reader { return m.live }
@@ -230,8 +249,9 @@ func (m *simManager[R]) GetLogger() logr.Logger { return m.log }
 // GetControllerOptions implements manager.Manager. Controllers' names are unique within a process, which is what a run
 // has; the check in controller-runtime is over all that one test binary ever started.
 func (m *simManager[R]) GetControllerOptions() config.Controller {
-	skip := true
-	return config.Controller{SkipNameValidation: &skip, Logger: m.log}
+	options, skip := m.options.Controller, true
+	options.SkipNameValidation, options.Logger = &skip, m.log
+	return options
 }
 
 // GetWebhookServer implements manager.Manager. The webhooks that are registered with it answer, from the manager's start on, the

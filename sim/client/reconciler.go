@@ -46,14 +46,19 @@ type Watch struct {
 
 // Reconcilers makes a program of controllers that share one process. The scheme must know their types.
 func Reconcilers(scheme *runtime.Scheme, controllers ...Reconciler) sim.Program {
-	return Manager(scheme, func(m ctrl.Manager) error {
+	return Manager(scheme, SetUp(controllers...))
+}
+
+// SetUp returns the set-up of controllers that share one process, for [Manager] and its options.
+func SetUp(controllers ...Reconciler) func(ctrl.Manager) error {
+	return func(m ctrl.Manager) error {
 		for i := range controllers {
 			if err := controllers[i].setUp(m); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}
 }
 
 func (r *Reconciler) setUp(m ctrl.Manager) error {

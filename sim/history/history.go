@@ -42,7 +42,7 @@ type Record struct {
 	// an informer's cursor. Cause is the index of the record that made this step possible besides: the commit that is
 	// delivered, the event that queued a key; -1 if none. Together they are the run's happens-before order.
 	Thread, Cause int
-	// Held says for how long a constraint or a fault held the step back.
+	// Held says for how long a constraint or a fault held the step back; of an Await, for how long it waited.
 	Held time.Duration
 	// Fault is the type of the fault that struck at this step, empty if none. Code, Reason and Message are what the actor
 	// saw; whether the server carried the request out, Committed tells.

@@ -29,6 +29,7 @@ const (
 	Dequeue    Verb = "Dequeue"    // a work queue hands a key to a worker
 	Timer      Verb = "Timer"      // an engine timer fires
 	Wake       Verb = "Wake"       // a call whose context ended is released
+	Await      Verb = "Await"      // a read goes on that waited until an informer had the process's own writes
 	Advance    Verb = "Advance"    // the clock moves on
 )
 
@@ -54,7 +55,7 @@ func (v Verb) IsRead() bool {
 
 // verbs are all there are.
 var verbs = []Verb{Get, List, Watch, Create, Update, Patch, Delete, DeleteCollection, CachedGet, CachedList, Start, Sync, Deliver,
-	Handle, Dequeue, Timer, Wake, Advance}
+	Handle, Dequeue, Timer, Wake, Await, Advance}
 
 // hasObject reports whether events of this verb are about an object or a kind. Others have at most a name, like timers.
 func (v Verb) hasObject() bool {

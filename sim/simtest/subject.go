@@ -69,9 +69,14 @@ func Registry(registry *scenarios.Registry) Option {
 
 // Manager adds an operator by its manager's set-up: the part of its main between making the manager and starting it,
 // with its unmodified SetupWithManager calls. Scenarios name it in spec.controllers[].reconciler. addToScheme adds the
-// operator's own types to those of client-go; it may be nil.
-func Manager(name string, addToScheme func(*runtime.Scheme) error, setup func(ctrl.Manager) error) Option {
-	return program(name, addToScheme, func(p scenarios.ProgramOptions) sim.Program { return client.Manager(p.Scheme, setup) })
+// operator's own types to those of client-go; it may be nil. Options like [client.WithOptions], with what main gives to
+// ctrl.NewManager, say what the manager is like.
+func Manager(
+	name string, addToScheme func(*runtime.Scheme) error, setup func(ctrl.Manager) error, options ...client.Option,
+) Option {
+	return program(name, addToScheme, func(p scenarios.ProgramOptions) sim.Program {
+		return client.Manager(p.Scheme, setup, options...)
+	})
 }
 
 // Reconciler adds an operator by its reconcilers, for people who have no SetupWithManager to go with them: what each is
