@@ -171,7 +171,8 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	k := req.Kind
 	key := uidKey(k, obj.GetNamespace(), obj.GetName())
 	n := s.uids.count(key)
-	s.initialize(k, obj, uidFor(key, n))
+	version, _ := req.inVersion(nil)
+	s.initialize(version, obj, uidFor(key, n))
 	if k.admit != nil {
 		if err := k.admit(s, obj); err != nil {
 			return failed(err)
@@ -180,6 +181,8 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
 	}
+	req.warnFinalizers(obj, nil)
+	obj = req.home(obj)
 	if revision, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64); err == nil && revision != 0 && !req.DryRun {
 		return failed(plain("resourceVersion should not be set on objects to be created"))
 	}
@@ -207,6 +210,9 @@ func (s *Server) validateNew(k *Kind, obj Object) field.ErrorList {
 	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(), string(s.kinds.version))
 	if k.Validate != nil {
 		errs = append(errs, k.Validate(obj, nil, s.kinds.version)...)
+	}
+	if k.checkRules != nil {
+		errs = append(errs, k.checkRules(obj, nil, errs)...)
 	}
 	return errs
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,13 +29,15 @@ type Server struct {
 	authors   map[author]*author
 }
 
-// NewServer returns a server that holds nothing but the namespaces every cluster has.
+// NewServer returns a server that holds nothing but the namespaces every cluster has, and the CustomResourceDefinitions of the
+// kinds table.
 func NewServer(kinds *Kinds, now Clock) *Server {
 	s := &Server{kinds: kinds, now: now, revision: 1, gaps: map[string]bool{}}
 	s.addNamespace(metav1.NamespaceDefault)
 	s.addNamespace(metav1.NamespaceSystem)
 	s.addNamespace(metav1.NamespacePublic)
 	s.addNamespace(corev1.NamespaceNodeLease)
+	s.addDefinitions()
 	return s
 }
 
@@ -56,6 +59,9 @@ func (s *Server) Do(req *Request) *Response {
 // route passes a request on to the resource or subresource it is for.
 func (s *Server) route(req *Request) *Response {
 	s.noteUse(req.Kind)
+	if text := req.view().warning; text != "" {
+		req.warnings = append(req.warnings, text)
+	}
 	if !req.Kind.Namespaced {
 		req.Namespace = ""
 	}
@@ -69,10 +75,10 @@ func (s *Server) route(req *Request) *Response {
 		return s.doResource(req)
 	case "status":
 		switch {
-		case !req.Kind.HasStatus:
-			return failed(noSuchResource())
+		case !req.view().HasStatus:
+			return failed(req.noSubresource())
 		case req.Verb != schedule.Get && req.Verb != schedule.Update && req.Verb != schedule.Patch:
-			return failed(noSuchMethod())
+			return failed(req.noMethod())
 		}
 		return s.doResource(req)
 	case "scale":
@@ -83,6 +89,23 @@ func (s *Server) route(req *Request) *Response {
 		s.gap(fmt.Sprintf("%s/%s is not modelled: requests to it are answered with 404", req.Kind.Resource, req.Subresource))
 		return failed(noSuchResource())
 	}
+}
+
+// noSubresource is a subresource that the kind does not have; ServeHTTP in pkg/apiserver/customresource_handler.go of
+// k8s.io/apiextensions-apiserver v1.36 for custom resources.
+func (r *Request) noSubresource() *statusError {
+	if r.Kind.Custom() {
+		return notFound(r.Kind, r.Name)
+	}
+	return noSuchResource()
+}
+
+// noMethod is something that cannot be done with a subresource.
+func (r *Request) noMethod() *statusError {
+	if r.Kind.Custom() {
+		return apierrors.NewMethodNotSupported(r.Kind.GroupResource(), strings.ToLower(string(r.Verb)))
+	}
+	return noSuchMethod()
 }
 
 func (s *Server) doResource(req *Request) *Response {

@@ -78,14 +78,19 @@ func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e 
 // settle is the rest of it, once it is known who owns the fields of the new object.
 func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	k := req.Kind
+	version, before := req.inVersion(stored)
 	if req.Subresource == "status" {
-		obj = k.resetForStatus(s, obj, stored)
+		obj = version.resetForStatus(s, obj, before)
 	} else {
-		k.resetForUpdate(obj, stored)
+		version.resetForUpdate(obj, before)
 	}
-	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
+	if errs := s.validateUpdate(req, version, obj, before); len(errs) > 0 {
 		return failed(invalid(k, req.Name, errs))
 	}
+	if req.Subresource == "" {
+		req.warnFinalizers(obj, before)
+	}
+	obj = req.home(obj)
 	tracked := c.tracked()
 	same := tracked && c.settleFields(k, obj, stored)
 	switch {
@@ -256,9 +261,8 @@ func (k *Kind) deletesDuringUpdate(obj, stored Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// validateUpdate checks an update. What is stored is valid, so only what changed needs to be looked at.
-func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorList {
-	k := req.Kind
+// validateUpdate checks an update by the rules of a kind. What is stored is valid, so only what changed needs to be looked at.
+func (s *Server) validateUpdate(req *Request, k *Kind, obj, stored Object) field.ErrorList {
 	var errs field.ErrorList
 	if obj.GetUID() != stored.GetUID() || k.changesClientMeta(obj, stored) || k.changesDeletion(obj, stored) {
 		errs = builtin.ValidateMetadata(obj, stored, k.metadataRules(), string(s.kinds.version))
@@ -270,6 +274,9 @@ func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorLis
 		}
 	case k.Validate != nil:
 		errs = append(errs, req.rules().Validate(obj, stored, s.kinds.version)...)
+	}
+	if k.checkRules != nil {
+		errs = append(errs, k.checkRules(obj, stored, errs)...)
 	}
 	return errs
 }
