@@ -11,11 +11,13 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
+	_ "github.com/stalemate-dev/stalemate/sim/apiserver/crd/cel" // a scenario means the same whoever plays it
 )
 
 // loadKinds makes the kinds table: the built-ins of the Kubernetes version, and the custom resources of the definitions. It
@@ -34,7 +36,47 @@ func (l *loader) loadKinds() *apiserver.Kinds {
 	if len(l.diagnostics) > before {
 		return nil
 	}
+	l.addUnknown(kinds)
 	return kinds
+}
+
+// addUnknown adds the kinds of the objects at the start and of the script that nothing is known of. What is wrong with the files
+// is said when the objects are read.
+func (l *loader) addUnknown(kinds *apiserver.Kinds) {
+	said := len(l.diagnostics)
+	references := slices.Clone(l.manifest.Spec.Given)
+	for _, step := range l.manifest.Spec.Script {
+		if step.Create != nil {
+			references = append(references, *step.Create)
+		}
+	}
+	for _, reference := range references {
+		for _, source := range l.readReferences(reference, "") {
+			for _, o := range source.objects() {
+				fields, _ := o.value.(map[string]any)
+				version, _ := fields["apiVersion"].(string)
+				kind, _ := fields["kind"].(string)
+				if gvk := schema.FromAPIVersionAndKind(version, kind); isForeign(kinds, gvk) {
+					_, _ = kinds.AddUnknown(gvk) // it fails only for a kind that the table has
+				}
+			}
+		}
+	}
+	l.diagnostics = l.diagnostics[:said]
+}
+
+// isForeign reports whether a kind may be one of a custom resource whose definition is not given. What looks like a slip is none:
+// a name that is known or nearly so, and a group that is one of Kubernetes' own, or nearly one that is known.
+func isForeign(kinds *apiserver.Kinds, gvk schema.GroupVersionKind) bool {
+	var names, groups []string
+	for _, row := range kinds.All() {
+		names = append(names, row.Kind)
+		if !row.Custom() || row.Group != gvk.Group {
+			groups = append(groups, row.Group)
+		}
+	}
+	return gvk.Version != "" && gvk.Kind != "" && strings.Contains(gvk.Group, ".") && !strings.Contains(gvk.Version, "/") &&
+		len(near(gvk.Kind, names)) == 0 && len(near(gvk.Group, groups)) == 0 && !isBuiltin(gvk.Kind, gvk.Group)
 }
 
 // addCRD adds a custom resource to the kinds table.
@@ -58,7 +100,9 @@ func (l *loader) addCRD(kinds *apiserver.Kinds, o fileObject) []Diagnostic {
 		if _, err := kinds.AddCRD(definition); err != nil {
 			return []Diagnostic{o.at("spec.names.kind", err.Error())}
 		}
-		l.definitions[definition.GroupVersionKind] = definition
+		for _, version := range definition.Versions() {
+			l.definitions[version.GroupVersionKind] = version
+		}
 	}
 	return nil
 }

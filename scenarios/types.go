@@ -39,7 +39,9 @@ type Spec struct {
 	// KubernetesVersion is the minor version that the API server and the racers behave like: "1.36" (the default) or "1.37".
 	// In quotes: without them YAML reads a number.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// CRDs are files of CustomResourceDefinitions: the custom resources that the API server knows.
+	// CRDs are files of CustomResourceDefinitions: the custom resources that the API server knows, in every version that is
+	// served. Operators find the definitions as objects, too. Kinds without a definition that objects of the scenario have, or
+	// the Go types of an operator, are treated as namespaced custom resources without a schema; reports name those that were used.
 	CRDs []FileReference `json:"crds,omitempty"`
 	// Given are files of the objects at the start, kept as written: status, generation, deletionTimestamp and finalizers
 	// included. A namespaced object without a namespace is put in "default".

@@ -19,7 +19,8 @@ type Config struct {
 	Name string
 	// Kinds are the kinds the API server knows; it also fixes the Kubernetes version.
 	Kinds *apiserver.Kinds
-	// Scheme holds the Go types of the operator under test.
+	// Scheme holds the Go types of the operator under test. Kinds of it that are unknown to Kinds follow the rules of custom
+	// resources without a schema, see [apiserver.Kinds.WithTypes], and the verdict names those that are used.
 	Scheme *runtime.Scheme
 	// Given are the objects at the start, kept as written: status, generation, deletionTimestamp and finalizers included.
 	Given []apiserver.Object

@@ -69,6 +69,11 @@ func NewWorld(config *Config) (*World, error) {
 	if config.Kinds == nil {
 		return nil, fmt.Errorf("scenario %q: Config.Kinds is nil: make a kinds table with apiserver.NewKinds", config.Name)
 	}
+	if config.Scheme != nil {
+		whole := *config
+		whole.Kinds = config.Kinds.WithTypes(config.Scheme)
+		config = &whole
+	}
 	world := &World{config: config, begin: Epoch}
 	server := apiserver.NewServer(config.Kinds, func() time.Time { return Epoch })
 	if err := server.LoadAll(config.Given); err != nil {
@@ -98,7 +103,7 @@ func NewWorld(config *Config) (*World, error) {
 // recordsHint returns how many records to make room for.
 func (w *World) recordsHint() int { return int(max(64, w.longest.Load())) }
 
-// Config returns what the world was made from.
+// Config returns what the world was made from. Its kinds table also has the kinds that only the scheme knows.
 func (w *World) Config() *Config { return w.config }
 
 // Settled returns the history of the scenario's settling, nil if it starts unsettled.

@@ -33,6 +33,16 @@ func (r *Request) view() *Kind {
 	return r.Kind
 }
 
+// inVersion returns the kind by whose rules a write is prepared and checked, and a stored object in its form. It is the version of
+// a custom resource that was asked for: a real server converts to the version that is stored last of all. Built-ins of several
+// versions are checked in one form.
+func (r *Request) inVersion(stored Object) (*Kind, Object) {
+	if r.alias != nil && r.alias.Custom() {
+		return r.alias, r.alias.shown(stored)
+	}
+	return r.Kind, stored
+}
+
 // rules returns the kind whose validation applies: an alias may be stricter than the kind behind it.
 func (r *Request) rules() *Kind {
 	if r.alias != nil && r.alias.Validate != nil {
@@ -49,9 +59,21 @@ func (r *Request) shown(obj Object) Object {
 	return r.alias.shown(obj)
 }
 
-// stored converts an object in the form the client sees to the form that is stored.
+// home converts an object in the form of inVersion to the form that is stored.
+func (r *Request) home(obj Object) Object {
+	if r.alias == nil || !r.alias.Custom() {
+		return obj
+	}
+	converted, err := r.alias.Alias.To(obj)
+	if err != nil {
+		panic("apiserver: " + r.alias.String() + ": " + err.Error()) // custom resources are of one form in all versions
+	}
+	return converted
+}
+
+// stored converts an object in the form the client sees to that of inVersion.
 func (r *Request) stored(obj Object) (Object, *statusError) {
-	if r.alias == nil {
+	if r.alias == nil || r.alias.Custom() {
 		return obj, nil
 	}
 	converted, err := r.alias.Alias.To(obj)
@@ -67,7 +89,10 @@ func (s *Server) doAlias(req *Request) *Response {
 	behind.Kind, behind.alias = req.Kind.Alias.Of, req.Kind
 	s.noteUse(req.Kind)
 	response := s.Do(&behind)
-	response.Object, response.Before = req.Kind.shown(response.Object), req.Kind.shown(response.Before)
+	response.Before = req.Kind.shown(response.Before)
+	if req.Subresource != "scale" {
+		response.Object = req.Kind.shown(response.Object)
+	}
 	for i, obj := range response.Items {
 		response.Items[i] = req.Kind.shown(obj)
 	}

@@ -255,7 +255,7 @@ func (s *Server) receiveApplied(req *Request, obj Object) (Object, *statusError)
 // appliedScale merges an apply configuration into the Scale of an object, and notes in the request who then owns the fields
 // of the object itself.
 func (s *Server) appliedScale(req *Request, scale *autoscalingv1.Scale) (*autoscalingv1.Scale, *statusError) {
-	k := req.Kind
+	k := req.view()
 	config, refusal := decodeConfig(req)
 	if refusal != nil {
 		return nil, refusal
@@ -264,11 +264,12 @@ func (s *Server) appliedScale(req *Request, scale *autoscalingv1.Scale) (*autosc
 	if err != nil {
 		return nil, plain(err.Error())
 	}
-	s.applied(k)
-	e := s.table(k).get(req.Namespace, req.Name)
-	c := claim{write: write{by: recorded}, before: s.ownershipOf(k, e)}
+	s.applied(req.Kind)
+	e := s.table(req.Kind).get(req.Namespace, req.Name)
+	stored := req.shown(e.object)
+	c := claim{write: write{by: recorded}, before: s.ownershipOf(req.Kind, e)}
 	var changed *subject
-	c.entries, err = k.throughScale(&subject{Object: e.object, entries: c.before.entries}, func(live *subject) (*subject, error) {
+	c.entries, err = k.throughScale(&subject{Object: stored, entries: c.before.entries}, func(live *subject) (*subject, error) {
 		live.Object = scale
 		if changed, refusal = s.merge(req, manager, config, live); refusal != nil {
 			return nil, refusal

@@ -165,12 +165,15 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	if req.DryRun { // the object that is created afterwards has another UID
 		uid = uidFor(key+"?dryRun", n)
 	}
-	if err := s.initialize(k, obj, uid); err != nil {
+	version, _ := req.inVersion(nil)
+	if err := s.initialize(version, obj, uid); err != nil {
 		return failed(err)
 	}
 	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
 	}
+	req.warnFinalizers(obj, nil)
+	obj = req.home(obj)
 	if err := s.admitValid(req, obj, nil); err != nil {
 		return failed(err)
 	}
@@ -214,6 +217,9 @@ func (s *Server) validateNew(k *Kind, obj Object) field.ErrorList {
 	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(""), string(s.kinds.version))
 	if k.Validate != nil {
 		errs = append(errs, k.Validate(obj, nil, s.kinds.version)...)
+	}
+	if k.checkRules != nil {
+		errs = append(errs, k.checkRules(obj, nil, errs)...)
 	}
 	return errs
 }

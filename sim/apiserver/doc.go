@@ -21,6 +21,14 @@
 // is stored as *unstructured.Unstructured, a built-in as its Go type, in the form in which a client would decode it: times
 // in whole seconds, empty lists and maps nil where their JSON form drops them.
 //
+// # Custom resources
+//
+// [Kinds.AddCRD] adds a kind with its definition, in every version that is served; the definition is also an object of each
+// server, established. Requests for a version are pruned, defaulted and validated by its schema and answered in it, and objects
+// are stored in one version, as with the conversion strategy None. A kind of which there is no definition can be added by what is
+// known of it ([Kinds.AddType], [Kinds.AddUnknown], [Kinds.WithTypes]): it follows the same rules without a schema, and using it
+// is a gap.
+//
 // # Names
 //
 // UIDs and the suffixes of generated names are derived from what the object is rather than drawn at random, see names.go:
@@ -38,9 +46,9 @@
 //
 // What a request touches that is not modelled is remembered and told by [Server.Gaps]. Not modelled are: admission webhooks,
 // plugins other than NamespaceLifecycle and, for Pods, DefaultTolerationSeconds and Priority, RBAC, the eviction subresource
-// and PodDisruptionBudgets, quotas, the finalizer that protects PersistentVolumeClaims in use, node ports, the scale
-// subresource of custom resources, conversion between versions, validation rules in CEL, the finalize subresource of
-// namespaces, and expiry of Events. Fields of a built-in that this version of k8s.io/api does not know are dropped. Reads are
+// and PodDisruptionBudgets, quotas, the finalizer that protects PersistentVolumeClaims in use, node ports, conversion of custom
+// resources by webhooks, validation rules in CEL unless the package crd/cel is imported, the finalize subresource of namespaces,
+// and expiry of Events. Fields of a built-in that this version of k8s.io/api does not know are dropped. Reads are
 // linearizable: there is one server, and no watch cache.
 //
 // A Server is used by one goroutine at a time. It has no locks, starts no goroutine, and knows no time but its clock's.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // A kinds table in use is only read. What learns of kinds while its server runs, as a client of unit tests does, adds them to
@@ -17,6 +16,7 @@ func (k *Kinds) Clone() *Kinds {
 	clone := *k
 	clone.rows = slices.Clone(k.rows)
 	clone.byGVK, clone.byName, clone.byType = maps.Clone(k.byGVK), maps.Clone(k.byName), maps.Clone(k.byType)
+	clone.established = slices.Clip(k.established)
 	return &clone
 }
 
@@ -42,7 +42,8 @@ func (k *Kinds) WithoutValidation(row *Kind) *Kind {
 func (k *Kinds) replace(row *Kind, change func(*Kind)) *Kind {
 	other := *row
 	change(&other)
-	other.fields = &fieldRules{kind: &other, replicas: fieldpath.MakePathOrDie("spec", "replicas"), aliases: row.fields.aliases}
+	other.fields = &fieldRules{kind: &other, aliases: row.fields.aliases}
+	k.rows, k.byType = slices.Clone(k.rows), maps.Clone(k.byType) // other tables may have the same
 	k.rows[row.order] = &other
 	k.byGVK[row.GroupVersionKind] = &other
 	for name, known := range k.byName {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
+	_ "github.com/stalemate-dev/stalemate/sim/apiserver/crd/cel" // the recorded kind has a validation rule
 )
 
 func fixedClock() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }

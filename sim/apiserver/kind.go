@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
 )
@@ -18,6 +19,7 @@ type Kind struct {
 	Resource   string // plural, lower case: "statefulsets"
 	Singular   string // "statefulset"
 	ShortNames []string
+	Categories []string // groups of resources that kubectl knows by one name: "all"
 	Namespaced bool
 
 	// Schema is the OpenAPI schema of a custom resource that was added with its definition, else nil.
@@ -89,6 +91,9 @@ type Kind struct {
 	admit func(s *Server, obj Object) *statusError
 	// vet is what those plugins refuse of a valid object, new (old is nil) or updated, that the main resource is to become.
 	vet func(s *Server, obj, old Object) *statusError
+	// checkRules checks the validation rules of a custom resource, given what is wrong with an object otherwise; nil where there
+	// are none.
+	checkRules func(obj, old Object, found field.ErrorList) field.ErrorList
 
 	name        string     // see Name
 	order       int        // position in the kinds table
@@ -96,6 +101,7 @@ type Kind struct {
 	spec        int        // index of the field Spec of Type, -1 if there is none
 	status      int        // index of the field Status of Type, -1 if there is none
 	gaps        []string   // the fidelity gaps that any use of the kind opens
+	warning     string     // what every request for the kind is warned of; empty for most
 	tidy        []tidyStep // what makes a built-in what its reader would decode
 	fields      *fieldRules
 	checks      [2]builtin.Checks              // of metadata, of the main resource and of the status
@@ -108,6 +114,11 @@ type Scale struct {
 	Read func(obj Object) (spec, status int32, selector string)
 	// Write sets the number that is asked for, on an object of which everything but the top level may be shared.
 	Write func(obj Object, replicas int32)
+
+	// What a custom resource adds, whose definition says where its values are.
+	values   func(obj Object) (scaleValues, error)
+	at       string         // where the number is that is asked for, as the definition has it
+	replicas fieldpath.Path // the same, as ownership knows it
 }
 
 // Alias is another way to see a kind: a group and version of its own, with a Go type of its own.

@@ -8,16 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
-	"github.com/stalemate-dev/stalemate/sim/apiserver/crd"
 )
 
 // Kinds is a kinds table: the built-ins of one Kubernetes version, and the custom resources of a scenario. It is filled
@@ -28,6 +25,8 @@ type Kinds struct {
 	byGVK   map[schema.GroupVersionKind]*Kind
 	byName  map[string]*Kind       // by kind and by qualified name
 	byType  map[reflect.Type]*Kind // the built-ins
+
+	established []*apiextensionsv1.CustomResourceDefinition // those of the custom resources, as every server has them
 }
 
 // NewKinds returns a table of the built-ins as the given version of Kubernetes treats them. It is cheap: the rows of the
@@ -93,7 +92,7 @@ func (k *Kinds) add(row *Kind) *Kind {
 			row.storagePath = row.Group + "/" + row.Resource
 		}
 	}
-	row.fields = &fieldRules{kind: row, replicas: fieldpath.MakePathOrDie("spec", "replicas")}
+	row.fields = &fieldRules{kind: row}
 	if row.Alias != nil {
 		behind := row.Alias.Of.fields
 		behind.aliases = append(behind.aliases, row)
@@ -152,40 +151,6 @@ func (k *Kinds) ByGVR(gvr schema.GroupVersionResource) *Kind {
 	return nil
 }
 
-// AddCRD adds a custom resource by its definition. What of the definition is not modelled is a fidelity gap once the kind is
-// used.
-func (k *Kinds) AddCRD(definition *crd.Definition) (*Kind, error) {
-	row := customRow(definition.GroupVersionKind, definition.Plural, definition.Namespaced, definition.HasStatus)
-	row.Schema = definition.Schema()
-	row.applyModels = definition.ApplyModels
-	row.Singular, row.ShortNames, row.gaps = definition.Singular, definition.ShortNames, definition.Gaps()
-	row.Default = func(obj Object) {
-		content := rawContent(obj)
-		definition.Prune(content)
-		definition.Default(content)
-	}
-	row.PruneUnknown = func(obj Object) []string { return definition.PruneUnknown(rawContent(obj)) }
-	row.Validate = func(obj, old Object, _ Version) field.ErrorList {
-		return definition.Validate(rawContent(obj), rawContent(old))
-	}
-	row.ValidateStatus = func(obj, old Object, _ Version) field.ErrorList {
-		return definition.ValidateStatus(rawContent(obj), rawContent(old))
-	}
-	row.Fields = map[string]func(Object) string{}
-	for _, path := range definition.SelectableFields {
-		label := strings.TrimPrefix(path, ".")
-		steps := strings.Split(label, ".")
-		row.Fields[label] = func(obj Object) string {
-			value, found, err := unstructured.NestedFieldNoCopy(rawContent(obj), steps...)
-			if !found || err != nil {
-				return ""
-			}
-			return fmt.Sprint(value)
-		}
-	}
-	return k.addNew(row)
-}
-
 // rawContent returns the tree of a custom resource, nil for none.
 func rawContent(obj Object) map[string]any {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
@@ -201,23 +166,6 @@ func (k *Kinds) Of(obj Object) *Kind {
 		return k.byGVK[gvk]
 	}
 	return k.byType[reflect.TypeOf(obj).Elem()]
-}
-
-// AddType adds a custom resource of which only a Go type is known, so that there is no schema: nothing is pruned,
-// defaulted or validated. Its first use is a fidelity gap.
-func (k *Kinds) AddType(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus bool) (*Kind, error) {
-	row := customRow(gvk, plural, namespaced, hasStatus)
-	row.gaps = []string{fmt.Sprintf("%s has no CustomResourceDefinition: nothing of it is pruned, defaulted or validated", row)}
-	return k.addNew(row)
-}
-
-// AddUnknown adds a kind of which nothing but its name is known, with the rules of a namespaced custom resource that has a
-// status subresource. Its first use is a fidelity gap.
-func (k *Kinds) AddUnknown(gvk schema.GroupVersionKind) (*Kind, error) {
-	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	row := customRow(gvk, plural.Resource, true, true)
-	row.gaps = []string{fmt.Sprintf("%s is not a known kind: it is treated as a custom resource without a schema", row)}
-	return k.addNew(row)
 }
 
 func (k *Kinds) addNew(row *Kind) (*Kind, error) {

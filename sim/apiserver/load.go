@@ -122,6 +122,7 @@ func (s *Server) ownerUID(ref metav1.OwnerReference, namespace string, loaded []
 	if k == nil {
 		return ""
 	}
+	k = k.behind()
 	if !k.Namespaced {
 		namespace = ""
 	}
@@ -136,11 +137,11 @@ func (s *Server) ownerUID(ref metav1.OwnerReference, namespace string, loaded []
 	return ""
 }
 
-// store validates and commits a loaded object. Only a namespace may exist already: it takes the place of the one that was
-// made without being asked for.
+// store validates and commits a loaded object. Only a namespace or a definition may exist already: it takes the place of the one
+// that was made without being asked for.
 func (s *Server) store(l loading) error {
 	existing := s.Get(l.kind, l.obj.GetNamespace(), l.obj.GetName())
-	if existing != nil && l.kind.order != namespaceOrder {
+	if existing != nil && l.kind.order != namespaceOrder && l.kind.order != definitionOrder {
 		return fmt.Errorf("%s exists already: give each object once", l)
 	}
 	if errs := s.validateNew(l.kind, l.obj); len(errs) > 0 {

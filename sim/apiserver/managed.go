@@ -173,7 +173,7 @@ func (s *Server) claim(req *Request, subresource string, obj Object, e *entry) c
 	sent := takeManagedFields(k, obj, e.object)
 	c := claim{write: s.writeOf(req, subresource)}
 	tracked := s.tracks(k) || e.fields != nil && e.fields.tracked
-	if sent == nil && !tracked && (subresource != "scale" || !k.sameReplicas(obj, e.object)) {
+	if sent == nil && !tracked && (subresource != "scale" || !req.view().sameReplicas(obj, req.shown(e.object))) {
 		c.send(k.beforeResets(obj, subresource))
 		return c
 	}
@@ -358,7 +358,7 @@ func (s *Server) updated(
 		before := &subject{Object: live, entries: shifted(entries, shift)}
 		after := &subject{Object: obj, entries: shifted(sent, shift)}
 		if w.by.subresource == "scale" {
-			result, err = k.scaled(manager, before, after, w.by.name())
+			result, err = view.scaled(manager, before, after, w.by.name())
 		} else if _, err = manager.Update(before, after, w.by.name()); err == nil {
 			result = after.entries
 		}
@@ -386,9 +386,7 @@ func (k *Kind) scaled(
 func (k *Kind) throughScale(
 	before *subject, change func(live *subject) (*subject, error),
 ) ([]metav1.ManagedFieldsEntry, error) {
-	version := k.GroupVersion()
-	paths := managedfields.ResourcePathMappings{version.String(): k.fields.replicas}
-	handler := managedfields.NewScaleHandler(before.entries, version, paths)
+	handler := managedfields.NewScaleHandler(before.entries, k.GroupVersion(), k.fields.replicas())
 	entries, err := handler.ToSubresource()
 	if err != nil {
 		return nil, err

@@ -25,9 +25,8 @@ import (
 // fieldRules is what the ownership of a kind's fields takes: the upstream library's field managers, one for each way to
 // write an object. They are made when they are first needed, as few kinds are ever applied to, and shared by all servers.
 type fieldRules struct {
-	kind     *Kind
-	aliases  []*Kind        // that show the kind in other versions
-	replicas fieldpath.Path // what the scale subresource writes
+	kind    *Kind
+	aliases []*Kind // that show the kind in other versions
 
 	mu       sync.Mutex
 	form     *fieldForm
@@ -56,6 +55,23 @@ func (r *fieldRules) manager(subresource string) (*managedfields.FieldManager, e
 	}
 	r.managers[subresource] = manager
 	return manager, nil
+}
+
+// replicas returns what the scale subresource writes, in each version of the kind that can be scaled.
+func (r *fieldRules) replicas() managedfields.ResourcePathMappings {
+	behind := r.kind.behind()
+	paths := managedfields.ResourcePathMappings{}
+	for _, k := range append([]*Kind{behind}, behind.fields.aliases...) {
+		switch version := k.GroupVersion().String(); {
+		case k.Scale == nil:
+			paths[version] = nil
+		case k.Scale.replicas != nil:
+			paths[version] = k.Scale.replicas
+		default:
+			paths[version] = fieldpath.MakePathOrDie("spec", "replicas")
+		}
+	}
+	return paths
 }
 
 // build makes a field manager as pkg/endpoints/installer.go of k8s.io/apiserver and getOrCreateServingInfoFor of
@@ -290,6 +306,11 @@ func (r *fieldRules) convert(in runtime.Object, wanted schema.GroupVersionKind) 
 		obj = in.Object
 	default:
 		return nil, fmt.Errorf("cannot convert a %T to %v", in, wanted)
+	}
+	if from.Custom() { // what a version does not know is not dropped here
+		other := from.shallowCopy(obj)
+		other.GetObjectKind().SetGroupVersionKind(wanted)
+		return &subject{Object: other}, nil
 	}
 	if from.Alias != nil {
 		if obj, err = from.Alias.To(obj); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,13 +37,15 @@ type switches struct {
 	protects bool // see ProtectClaims
 }
 
-// NewServer returns a server that holds nothing but the namespaces every cluster has.
+// NewServer returns a server that holds nothing but the namespaces every cluster has, and the CustomResourceDefinitions of the
+// kinds table.
 func NewServer(kinds *Kinds, now Clock) *Server {
 	s := &Server{kinds: kinds, now: now, revision: 1, gaps: map[string]bool{}}
 	s.addNamespace(metav1.NamespaceDefault)
 	s.addNamespace(metav1.NamespaceSystem)
 	s.addNamespace(metav1.NamespacePublic)
 	s.addNamespace(corev1.NamespaceNodeLease)
+	s.addDefinitions()
 	return s
 }
 
@@ -74,6 +77,9 @@ func (s *Server) Do(req *Request) *Response {
 // route passes a request on to the resource or subresource it is for.
 func (s *Server) route(req *Request) *Response {
 	s.noteUse(req.Kind)
+	if text := req.view().warning; text != "" {
+		req.warnings = append(req.warnings, text)
+	}
 	if !req.Kind.Namespaced {
 		req.Namespace = ""
 	}
@@ -87,10 +93,10 @@ func (s *Server) route(req *Request) *Response {
 		return s.doResource(req)
 	case "status":
 		switch {
-		case !req.Kind.HasStatus:
-			return failed(noSubresource(req))
+		case !req.view().HasStatus:
+			return failed(req.noSubresource())
 		case req.Verb != schedule.Get && req.Verb != schedule.Update && req.Verb != schedule.Patch:
-			return failed(noSuchMethod())
+			return failed(req.noMethod())
 		}
 		return s.doResource(req)
 	case "scale":
@@ -107,6 +113,23 @@ func (s *Server) route(req *Request) *Response {
 		}
 		return failed(noSubresource(req))
 	}
+}
+
+// noSubresource is a subresource that the kind does not have; ServeHTTP in pkg/apiserver/customresource_handler.go of
+// k8s.io/apiextensions-apiserver v1.36 for custom resources.
+func (r *Request) noSubresource() *statusError {
+	if r.Kind.Custom() {
+		return notFound(r.Kind, r.Name)
+	}
+	return noSuchResource()
+}
+
+// noMethod is something that cannot be done with a subresource.
+func (r *Request) noMethod() *statusError {
+	if r.Kind.Custom() {
+		return apierrors.NewMethodNotSupported(r.Kind.GroupResource(), strings.ToLower(string(r.Verb)))
+	}
+	return noSuchMethod()
 }
 
 func (s *Server) doResource(req *Request) *Response {

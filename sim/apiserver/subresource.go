@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -122,18 +123,18 @@ func (s *Server) scheduledCondition(conditions []corev1.PodCondition) []corev1.P
 // doScale answers requests to the scale subresource, whose objects are *autoscalingv1.Scale; pkg/registry/apps/statefulset/
 // storage/storage.go of k8s.io/kubernetes and its like.
 func (s *Server) doScale(req *Request) *Response {
-	k := req.Kind
+	k := req.view()
 	if k.Scale == nil {
-		if k.Custom() {
-			s.gap("the subresource scale of custom resources is not modelled: it is answered with 404")
-		}
-		return failed(noSuchResource())
+		return failed(req.noSubresource())
 	}
-	e := s.table(k).get(req.Namespace, req.Name)
+	e := s.table(req.Kind).get(req.Namespace, req.Name)
 	if e == nil {
 		return failed(notFound(k, req.Name))
 	}
-	scale := k.scaleOf(e.object)
+	scale, err := k.readScale(req.shown(e.object), req.Verb == schedule.Get)
+	if err != nil {
+		return failed(err)
+	}
 	switch req.Verb {
 	case schedule.Get:
 		return &Response{Code: http.StatusOK, Object: scale, Revision: e.revision}
@@ -144,19 +145,19 @@ func (s *Server) doScale(req *Request) *Response {
 		}
 		scale = wanted
 	case schedule.Patch:
-		var err *statusError
 		if scale, err = s.patchedScale(scale, req); err != nil {
 			return failed(err)
 		}
+		e = s.table(req.Kind).get(req.Namespace, req.Name)
 	default:
-		return failed(apierrors.NewMethodNotSupported(k.GroupResource(), string(req.Verb)))
+		return failed(apierrors.NewMethodNotSupported(k.GroupResource(), strings.ToLower(string(req.Verb))))
 	}
 	return s.writeScale(req, scale, e)
 }
 
 // writeScale changes the number of replicas.
 func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, e *entry) *Response {
-	k, stored := req.Kind, e.object
+	k, stored := req.inVersion(e.object)
 	if err := placeIn(req.Namespace, scale); err != nil {
 		return failed(err)
 	}
@@ -171,21 +172,30 @@ func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, e *entry) 
 		return failed(err)
 	}
 	scale = reviewed.(*autoscalingv1.Scale)
-	if scale.Spec.Replicas < 0 {
-		at := field.NewPath("spec", "replicas")
-		return failed(apierrors.NewInvalid(schema.GroupKind{Group: autoscalingv1.GroupName, Kind: "Scale"}, req.Name,
-			apivalidation.ValidateNonnegativeField(int64(scale.Spec.Replicas), at)))
+	if err := k.checkScale(req.Name, scale); err != nil {
+		return failed(err)
 	}
 	scaled := k.shallowCopy(stored)
 	k.Scale.Write(scaled, scale.Spec.Replicas)
-	scaled.SetResourceVersion(scale.ResourceVersion)
+	if scale.ResourceVersion != "" {
+		scaled.SetResourceVersion(scale.ResourceVersion)
+	}
 	main := *req
 	main.Subresource, main.review = "", nil
 	response := s.replaceThrough(&main, "scale", scaled, e)
 	if response.Err == nil {
-		response.Object = k.scaleOf(response.Object)
+		response.Object = k.scaleOf(req.shown(response.Object))
 	}
 	return response
+}
+
+// checkReplicas refuses a negative number of replicas.
+func checkReplicas(name string, scale *autoscalingv1.Scale) *statusError {
+	if scale.Spec.Replicas >= 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: autoscalingv1.GroupName, Kind: "Scale"}, name,
+		apivalidation.ValidateNonnegativeField(int64(scale.Spec.Replicas), field.NewPath("spec", "replicas")))
 }
 
 // patchedScale returns a scale with the patch of a request applied.

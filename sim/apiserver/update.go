@@ -88,17 +88,22 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	if err := s.checkGrant(req, obj, stored); err != nil {
 		return failed(err)
 	}
+	version, before := req.inVersion(stored)
 	switch req.Subresource {
 	case "status":
-		obj = k.resetForStatus(s, obj, stored)
+		obj = version.resetForStatus(s, obj, before)
 	case "finalize":
-		k.resetForFinalize(obj, stored)
+		version.resetForFinalize(obj, before)
 	default:
-		k.resetForUpdate(obj, stored)
+		version.resetForUpdate(obj, before)
 	}
-	if errs := s.validateUpdate(req, obj, stored); len(errs) > 0 {
+	if errs := s.validateUpdate(req, version, obj, before); len(errs) > 0 {
 		return failed(invalid(k, req.Name, errs))
 	}
+	if req.Subresource == "" {
+		req.warnFinalizers(obj, before)
+	}
+	obj = req.home(obj)
 	if err := s.admitValid(req, obj, stored); err != nil {
 		return failed(err)
 	}
@@ -273,9 +278,8 @@ func (k *Kind) deletesDuringUpdate(obj, stored Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// validateUpdate checks an update. What is stored is valid, so only what changed needs to be looked at.
-func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorList {
-	k := req.Kind
+// validateUpdate checks an update by the rules of a kind. What is stored is valid, so only what changed needs to be looked at.
+func (s *Server) validateUpdate(req *Request, k *Kind, obj, stored Object) field.ErrorList {
 	var errs field.ErrorList
 	if obj.GetUID() != stored.GetUID() || k.changesClientMeta(obj, stored) || k.changesDeletion(obj, stored) {
 		errs = builtin.ValidateMetadata(obj, stored, req.rules().metadataRules(req.Subresource), string(s.kinds.version))
@@ -289,6 +293,9 @@ func (s *Server) validateUpdate(req *Request, obj, stored Object) field.ErrorLis
 		errs = append(errs, builtin.ValidateNamespaceFinalize(as[corev1.Namespace](obj))...)
 	case k.Validate != nil:
 		errs = append(errs, req.rules().Validate(obj, stored, s.kinds.version)...)
+	}
+	if k.checkRules != nil {
+		errs = append(errs, k.checkRules(obj, stored, errs)...)
 	}
 	return errs
 }

@@ -73,7 +73,8 @@ func (v *review) mutate(obj, stored Object, c *claim) (Object, *statusError) {
 		obj.SetCreationTimestamp(metav1.Time{})
 	}
 	a := v.req.attributes(operation)
-	a.object, a.old = obj, stored
+	about := v.req.home(obj)
+	a.object, a.old = about, stored
 	if stored == nil {
 		a.name = obj.GetName()
 		if k.order == namespaceOrder {
@@ -85,7 +86,7 @@ func (v *review) mutate(obj, stored Object, c *claim) (Object, *statusError) {
 		return nil, err
 	}
 	changed := a.object
-	if changed == obj {
+	if changed == about {
 		return obj, nil
 	}
 	if takeManagedFields(k, changed, stored) != nil {
@@ -104,6 +105,9 @@ func (v *review) mutate(obj, stored Object, c *claim) (Object, *statusError) {
 	} else if changed.GetName() != stored.GetName() {
 		errs := builtin.ValidateMetadata(changed, stored, k.metadataRules(v.req.Subresource), string(v.server.kinds.version))
 		return nil, invalid(k, v.req.Name, errs)
+	}
+	if v.req.alias != nil && v.req.alias.Custom() {
+		changed = v.req.shown(changed) // it is checked in the version that was asked for
 	}
 	return changed, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,6 +68,9 @@ func (c *codec) kind(gvk schema.GroupVersionKind) (*apiserver.Kind, error) {
 // encode returns a copy of the body of a request: in stored form, unless it belongs to a subresource and is of another kind.
 func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource string) (apiserver.Object, error) {
 	_, untyped := obj.(*unstructured.Unstructured)
+	if subresource == "scale" {
+		return scaleBody(obj)
+	}
 	if subresource != "" && !kind.Custom() && !untyped && reflect.TypeOf(obj).Elem() != kind.Type {
 		return obj.DeepCopyObject().(client.Object), nil
 	}
@@ -75,6 +79,19 @@ func (c *codec) encode(kind *apiserver.Kind, obj client.Object, subresource stri
 		copied.SetManagedFields(nil) // an empty list says something to the server, but a Go object with one does not send it
 	}
 	return copied, err
+}
+
+// scaleBody returns a copy of the body of a request to a scale subresource. One that is no Scale is left to the server to refuse.
+func scaleBody(obj client.Object) (apiserver.Object, error) {
+	untyped, ok := obj.(*unstructured.Unstructured)
+	if !ok || untyped.GetKind() != "Scale" {
+		return obj.DeepCopyObject().(client.Object), nil
+	}
+	scale := &autoscalingv1.Scale{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(untyped.Object, scale); err != nil {
+		return nil, fmt.Errorf("scale: %w", err)
+	}
+	return scale, nil
 }
 
 // copyInto fills out with a copy of a stored object. typeMeta says whether apiVersion and kind of a typed object are set,

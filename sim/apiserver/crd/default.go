@@ -1,6 +1,12 @@
 package crd
 
-import "k8s.io/apimachinery/pkg/runtime"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // node is what defaulting needs of a schema.
 type node struct {
@@ -54,4 +60,21 @@ func (n *node) fill(value any) {
 			n.items.fill(v)
 		}
 	}
+}
+
+// fillsMore returns the path of a property that has a default in one schema, and none in another that has the property too;
+// empty if there is none.
+func (n *node) fillsMore(other *node, path string) string {
+	if n == nil || other == nil {
+		return ""
+	}
+	if n.value != nil && other.value == nil {
+		return path
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.properties)) {
+		if found := n.properties[name].fillsMore(other.child(name), path+"."+name); found != "" {
+			return found
+		}
+	}
+	return cmp.Or(n.items.fillsMore(other.items, path+"[]"), n.additional.fillsMore(other.additional, path+".*"))
 }

@@ -1,14 +1,15 @@
 package crd
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -16,28 +17,36 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// Definition is what a CustomResourceDefinition says of its kind, in the version that is stored. It is not changed after
-// Load, and may be used by several goroutines at once.
+// Definition is what a CustomResourceDefinition says of its kind in one version. It is not changed after Load, and may be used
+// by several goroutines at once.
 type Definition struct {
 	schema.GroupVersionKind
 	Plural     string
 	Singular   string
 	ShortNames []string
+	Categories []string
 	Namespaced bool
 	HasStatus  bool
 	// Scale says where the scale subresource finds its values; nil if there is no such subresource.
 	Scale *apiextensionsv1.CustomResourceSubresourceScale
 	// SelectableFields are the JSON paths (".spec.color") that field selectors may use.
 	SelectableFields []string
+	// Warning is what every request for the version is warned of, because it is deprecated; empty if it is not.
+	Warning string
 
+	resource   *apiextensionsv1.CustomResourceDefinition
+	versions   []*Definition // see Versions
+	alone      bool          // there is no other version
 	structural *structural.Structural
 	openAPI    *spec.Schema
 	defaults   *node
 	embedded   bool // objects hold other objects, whose metadata is checked too
+	names      bool // the schema restricts the names of objects
 	unique     bool // there are lists that may hold nothing twice
 	whole      *validate.SchemaValidator
 	fields     map[string]*validate.SchemaValidator // by top-level field; nil if the whole has rules of its own
 	status     *validate.SchemaValidator            // of a status alone
+	checker    func() RuleChecker                   // of the validation rules; nil for none
 	gaps       []string
 }
 
@@ -50,7 +59,24 @@ func (d *Definition) Gaps() []string { return d.gaps }
 // HasScale says whether there is a scale subresource.
 func (d *Definition) HasScale() bool { return d.Scale != nil }
 
+// Versions returns the kind in every version that is served: first the one in which objects are stored, then the others in the
+// order in which they are written. If the one in which they are stored is not served, another comes first.
+func (d *Definition) Versions() []*Definition { return d.versions }
+
+// Resource returns the CustomResourceDefinition as it was written, to be read only.
+func (d *Definition) Resource() *apiextensionsv1.CustomResourceDefinition { return d.resource }
+
 func (d *Definition) name() string { return d.Plural + "." + d.Group }
+
+// Convert returns an object of any version as one of this version, as the conversion strategy None does it: it says that it is of
+// this version, loses the fields that it does not have and gets its defaults. The object is not changed.
+func (d *Definition) Convert(object map[string]any) map[string]any {
+	converted := runtime.DeepCopyJSON(object)
+	converted["apiVersion"] = d.GroupVersion().String()
+	d.Prune(converted)
+	d.Default(converted)
+	return converted
+}
 
 // Prune drops the fields that the schema does not know, in place.
 func (d *Definition) Prune(object map[string]any) {
@@ -107,6 +133,13 @@ func (d *Definition) compile(s *structural.Structural, at *field.Path) field.Err
 	if len(c.errs) > 0 {
 		return c.errs
 	}
+	if c.ruled && rules != nil {
+		if errs := rules.Review(s, at); len(errs) > 0 {
+			return errs
+		}
+		compile := rules.Compile
+		d.checker = sync.OnceValue(func() RuleChecker { return compile(s) })
+	}
 	d.whole = validate.NewSchemaValidator(d.openAPI, nil, "", strfmt.Default)
 	if independent(s.ValueValidation) {
 		d.fields = map[string]*validate.SchemaValidator{}
@@ -114,6 +147,7 @@ func (d *Definition) compile(s *structural.Structural, at *field.Path) field.Err
 			d.fields[name] = validate.NewSchemaValidator(&property, nil, name, strfmt.Default)
 		}
 	}
+	d.names = len(d.openAPI.Properties["metadata"].Properties) > 0
 	if status, ok := d.openAPI.Properties["status"]; ok {
 		d.status = validate.NewSchemaValidator(&status, nil, "", strfmt.Default)
 	}
@@ -149,6 +183,7 @@ func fixIntOrString(s *spec.Schema) {
 // compiler walks a schema once, in a fixed order.
 type compiler struct {
 	definition *Definition
+	ruled      bool // there are validation rules
 	errs       field.ErrorList
 }
 
@@ -157,13 +192,11 @@ func (c *compiler) node(s *structural.Structural, at *field.Path) *node {
 	if s == nil {
 		return nil
 	}
+	c.pruneDefault(s)
 	n := &node{nullable: s.Nullable, value: s.Default.Object}
 	c.definition.embedded = c.definition.embedded || s.XEmbeddedResource
 	c.definition.unique = c.definition.unique || s.XListType != nil && *s.XListType != "atomic"
-	for _, rule := range s.XValidations {
-		c.definition.gaps = append(c.definition.gaps,
-			fmt.Sprintf("%s: the validation rule %q of %s is not checked", c.definition.name(), rule.Rule, at))
-	}
+	c.noteRules(s.XValidations, at)
 	c.checkDefault(s, at.Child("default"))
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		property := s.Properties[name]
@@ -181,6 +214,17 @@ func (c *compiler) node(s *structural.Structural, at *field.Path) *node {
 		n.additional = c.node(s.AdditionalProperties.Structural, at.Child("additionalProperties"))
 	}
 	return n
+}
+
+// pruneDefault drops from a default what the schema does not know; PruneDefaults in pkg/apiserver/schema/defaulting/prune.go.
+func (c *compiler) pruneDefault(s *structural.Structural) {
+	if s.Default.Object == nil {
+		return
+	}
+	value := runtime.DeepCopyJSONValue(s.Default.Object)
+	_ = objectmeta.Coerce(nil, value, s, false, true) // it cannot fail when told to drop
+	pruning.Prune(value, s, false)
+	s.Default.Object = value
 }
 
 // checkDefault refuses a default that is itself not valid.

@@ -3,6 +3,7 @@ package crd
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 )
 
@@ -97,22 +99,45 @@ func load(document []byte, at *field.Path) (*Definition, field.ErrorList) {
 
 // define makes a definition of a resource; pkg/apis/apiextensions/validation/validation.go says what is valid.
 func define(resource *apiextensionsv1.CustomResourceDefinition, at *field.Path) (*Definition, field.ErrorList) {
-	spec, root := &resource.Spec, at.Child("spec")
+	versions, root := resource.Spec.Versions, at.Child("spec")
 	errs := validateNames(resource, at)
-	version, problem := storageVersion(spec.Versions, root.Child("versions"))
+	home, problem := homeVersion(versions, root.Child("versions"))
 	if problem != nil {
 		return nil, append(errs, problem)
 	}
-	v := &spec.Versions[version]
+	var first *Definition
+	for _, i := range servedVersions(versions, home) {
+		d, problems := defineVersion(resource, i, root.Child("versions").Index(i))
+		errs = append(errs, problems...)
+		if first == nil {
+			first = d
+		}
+		if d != nil && first != nil {
+			first.versions = append(first.versions, d)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	for _, d := range first.versions {
+		d.versions, d.alone = first.versions, len(first.versions) == 1
+	}
+	first.noteVersions(versions[home].Storage)
+	return first, nil
+}
+
+// defineVersion makes the definition of one version of a resource.
+func defineVersion(resource *apiextensionsv1.CustomResourceDefinition, index int, at *field.Path) (*Definition, field.ErrorList) {
+	spec, v := &resource.Spec, &resource.Spec.Versions[index]
 	d := &Definition{
 		GroupVersionKind: schema.GroupVersionKind{Group: spec.Group, Version: v.Name, Kind: spec.Names.Kind},
 		Plural:           spec.Names.Plural,
-		Singular:         spec.Names.Singular,
+		Singular:         cmp.Or(spec.Names.Singular, strings.ToLower(spec.Names.Kind)),
 		ShortNames:       spec.Names.ShortNames,
+		Categories:       spec.Names.Categories,
 		Namespaced:       spec.Scope == apiextensionsv1.NamespaceScoped,
-	}
-	if d.Singular == "" {
-		d.Singular = strings.ToLower(d.Kind)
+		Warning:          deprecation(spec, v),
+		resource:         resource,
 	}
 	if v.Subresources != nil {
 		d.HasStatus = v.Subresources.Status != nil
@@ -121,32 +146,64 @@ func define(resource *apiextensionsv1.CustomResourceDefinition, at *field.Path) 
 	for _, f := range v.SelectableFields {
 		d.SelectableFields = append(d.SelectableFields, f.JSONPath)
 	}
-	d.noteVersions(spec)
-	path := root.Child("versions").Index(version).Child("schema", "openAPIV3Schema")
+	path := at.Child("schema", "openAPIV3Schema")
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-		return nil, append(errs, field.Required(path, "schemas are required"))
+		return nil, field.ErrorList{field.Required(path, "schemas are required")}
 	}
 	s, problems := structuralSchema(v.Schema.OpenAPIV3Schema, path)
-	errs = append(errs, problems...)
-	if s == nil || len(errs) > 0 {
-		return nil, errs
+	if s == nil || len(problems) > 0 {
+		return nil, problems
 	}
-	errs = append(errs, d.compile(s, path)...)
-	return d, errs
+	return d, d.compile(s.DeepCopy(), path)
 }
 
-// noteVersions adds the gaps that come from versions that are not modelled.
-func (d *Definition) noteVersions(spec *apiextensionsv1.CustomResourceDefinitionSpec) {
-	for _, v := range spec.Versions {
-		if v.Name == d.Version {
-			continue
-		}
-		if v.Served {
-			d.gaps = append(d.gaps, fmt.Sprintf("%s: version %s is served too: requests for it are not modelled", d.name(), v.Name))
+// servedVersions returns the indexes of the versions that are served, that of home first.
+func servedVersions(versions []apiextensionsv1.CustomResourceDefinitionVersion, home int) []int {
+	served := []int{home}
+	for i, v := range versions {
+		if v.Served && i != home {
+			served = append(served, i)
 		}
 	}
-	if spec.Conversion != nil && spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
-		d.gaps = append(d.gaps, d.name()+": versions are converted by a webhook, which is not called")
+	return served
+}
+
+// deprecation returns what requests for a version are warned of; defaultDeprecationWarning in
+// pkg/apiserver/customresource_handler.go of k8s.io/apiextensions-apiserver v1.36.
+func deprecation(spec *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensionsv1.CustomResourceDefinitionVersion) string {
+	switch {
+	case !v.Deprecated:
+		return ""
+	case v.DeprecationWarning != nil:
+		return *v.DeprecationWarning
+	}
+	text := fmt.Sprintf("%s/%s %s is deprecated", spec.Group, v.Name, spec.Names.Kind)
+	best := v.Name
+	for _, other := range spec.Versions {
+		if other.Served && !other.Deprecated && version.CompareKubeAwareVersionStrings(other.Name, best) > 0 {
+			best = other.Name
+		}
+	}
+	if best != v.Name {
+		text += fmt.Sprintf("; use %s/%s %s", spec.Group, best, spec.Names.Kind)
+	}
+	return text
+}
+
+// noteVersions adds the gaps that come from several versions.
+func (d *Definition) noteVersions(stored bool) {
+	if !stored {
+		d.gaps = append(d.gaps, fmt.Sprintf("%s: the version in which objects are stored is not served: they are stored as %s",
+			d.name(), d.Version))
+	}
+	for _, other := range d.versions[1:] {
+		if path := d.defaults.fillsMore(other.defaults, ""); path != "" {
+			d.gaps = append(d.gaps, fmt.Sprintf("%s: %s has a default in version %s and none in %s: it is stored also where %s was written",
+				d.name(), path, d.Version, other.Version, other.Version))
+		}
+	}
+	if c := d.resource.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
+		d.gaps = append(d.gaps, d.name()+": versions are converted by a webhook, which is not called: they are as with strategy None")
 	}
 }
 
@@ -184,24 +241,38 @@ func validateNames(resource *apiextensionsv1.CustomResourceDefinition, at *field
 	return errs
 }
 
-// storageVersion returns the index of the version that objects are stored in.
-func storageVersion(versions []apiextensionsv1.CustomResourceDefinitionVersion, at *field.Path) (int, *field.Error) {
-	stored := -1
+// homeVersion returns the index of the version that objects are stored in, or of the first one that is served if that is not.
+func homeVersion(versions []apiextensionsv1.CustomResourceDefinitionVersion, at *field.Path) (int, *field.Error) {
+	stored, served := -1, -1
+	seen := map[string]bool{}
 	for i, v := range versions {
 		if messages := validation.IsDNS1035Label(v.Name); len(messages) > 0 {
 			return 0, field.Invalid(at.Index(i).Child("name"), v.Name, messages[0])
 		}
+		if seen[v.Name] {
+			return 0, field.Duplicate(at.Index(i).Child("name"), v.Name)
+		}
+		seen[v.Name] = true
 		if v.Storage && stored >= 0 {
 			return 0, field.Invalid(at, "", "must have exactly one version marked as storage version")
 		}
 		if v.Storage {
 			stored = i
 		}
+		if v.Served && served < 0 {
+			served = i
+		}
 	}
-	if stored < 0 {
+	switch {
+	case stored < 0:
 		return 0, field.Invalid(at, "", "must have exactly one version marked as storage version")
+	case served < 0:
+		return 0, field.Invalid(at, "", "no version is served: there would be no such kind")
+	case versions[stored].Served:
+		return stored, nil
+	default:
+		return served, nil
 	}
-	return stored, nil
 }
 
 // structuralSchema converts a schema to the form that pruning and defaulting use, and checks it.

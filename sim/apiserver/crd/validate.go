@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -24,13 +23,9 @@ import (
 
 // Validate checks a new object (old is nil) or an update of the main resource, after pruning and defaulting;
 // pkg/registry/customresource/{strategy,validator}.go in k8s.io/apiextensions-apiserver. An update is not refused for
-// anything that it leaves as it was. The metadata of the object is not looked at.
+// anything that it leaves as it was. Of the metadata only what the schema says of its name is looked at.
 func (d *Definition) Validate(object, old map[string]any) field.ErrorList {
-	changed := changedFields(object, old)
-	if old != nil && len(changed) == 0 {
-		return nil
-	}
-	errs := ratcheted(d.validateSchema(object, changed), object, old, d.structural)
+	errs := d.validateSchema(object, old)
 	errs = append(errs, d.validateScale(object, true)...)
 	if d.embedded {
 		errs = append(errs, validateEmbedded(object, d.structural)...)
@@ -52,50 +47,64 @@ func validateEmbedded(object map[string]any, s *structural.Structural) field.Err
 
 // ValidateStatus checks a write to the status subresource, as Validate does.
 func (d *Definition) ValidateStatus(object, old map[string]any) field.ErrorList {
-	status, ok := object["status"]
-	if ok && canon.Equal(status, old["status"]) {
-		return nil
-	}
 	var errs field.ErrorList
-	if ok && d.status != nil {
-		errs = ratcheted(fieldErrors(d.status.Validate(status), field.NewPath("status")), object, old, d.structural)
+	status, ok := object["status"]
+	same := d.alone && canon.Equal(status, old["status"])
+	if at := field.NewPath("status"); ok && d.status != nil && !same {
+		if errs = fieldErrors(d.status.Validate(status), at); len(errs) > 0 {
+			values := &pair{value: status, old: old["status"], schema: property(d.structural, "status")}
+			update := forgiving{pair: values, schema: d.status.Schema}
+			errs = fieldErrors(update.Validate(status), at)
+		}
 	}
 	errs = append(errs, d.validateScale(object, false)...)
 	return append(errs, d.validateLists(object, old)...)
 }
 
-// changedFields returns the top-level fields that differ, in a fixed order.
-func changedFields(object, old map[string]any) []string {
-	var changed []string
+// changedFields returns the top-level fields that differ, in a fixed order, and whether there were others that are gone. Those
+// that every object has are left out, as long as nothing is said of the names of objects.
+func (d *Definition) changedFields(object, old map[string]any) (changed []string, gone bool) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		switch before, ok := old[name]; {
-		case name == "apiVersion", name == "kind", name == "metadata":
+		case name == "apiVersion", name == "kind", name == "metadata" && !d.names:
 		case !ok || !canon.Equal(object[name], before):
 			changed = append(changed, name)
 		}
 	}
 	for name := range old {
 		if _, ok := object[name]; !ok {
-			return append(changed, name) // which of several does not matter: the whole is looked at
+			gone = true
 		}
 	}
-	return changed
+	return changed, gone
 }
 
-// validateSchema checks the changed fields, or the whole object if its validity is more than that of its fields.
-func (d *Definition) validateSchema(object map[string]any, changed []string) field.ErrorList {
-	required := d.openAPI.Required
-	missing := slices.ContainsFunc(required, func(name string) bool { _, ok := object[name]; return !ok })
-	if d.fields == nil || missing {
-		return fieldErrors(d.whole.Validate(object), nil)
-	}
-	var errs field.ErrorList
-	for _, name := range changed {
-		if value, ok := object[name]; ok && d.fields[name] != nil {
-			errs = append(errs, fieldErrors(d.fields[name].Validate(value), nil)...)
+// validateSchema checks an object against the schema. It does little where little changed: what is stored is valid, unless there
+// are other versions of the kind, whose schemas say something else.
+func (d *Definition) validateSchema(object, old map[string]any) field.ErrorList {
+	changed, gone := d.changedFields(object, old)
+	if d.fields != nil && (old == nil || d.alone) && !gone && !d.lacks(object) {
+		var errs field.ErrorList
+		for _, name := range changed {
+			if rules := d.fields[name]; rules != nil {
+				errs = append(errs, fieldErrors(rules.Validate(object[name]), nil)...)
+			}
+		}
+		if old == nil || len(errs) == 0 {
+			return errs
 		}
 	}
-	return errs
+	errs := fieldErrors(d.whole.Validate(object), nil)
+	if old == nil || len(errs) == 0 {
+		return errs
+	}
+	update := forgiving{pair: &pair{value: object, old: old, schema: d.structural}, root: true, schema: d.openAPI}
+	return fieldErrors(update.Validate(object), nil)
+}
+
+// lacks reports whether an object has not all top-level fields that it must have.
+func (d *Definition) lacks(object map[string]any) bool {
+	return slices.ContainsFunc(d.openAPI.Required, func(name string) bool { _, ok := object[name]; return !ok })
 }
 
 // validateLists checks that sets and maps hold nothing twice, unless they did before.
@@ -196,80 +205,4 @@ func number(v any) int {
 		return int(n)
 	}
 	return -1
-}
-
-// ratcheted drops the errors about values that an update did not change. Items of a list are matched by their keys if the
-// list is a map; those of other lists have nothing to be compared with.
-func ratcheted(errs field.ErrorList, object, old map[string]any, s *structural.Structural) field.ErrorList {
-	if old == nil {
-		return errs
-	}
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return unchanged(errorPath(err), object, old, s) })
-}
-
-// errorPath returns the steps to the value an error is about. Of anyOf and its like the validator only says it in the text:
-// `"spec.limit" must validate at least one schema`.
-func errorPath(err *field.Error) []string {
-	path := err.Field
-	if quoted, ok := strings.CutPrefix(err.Detail, `"`); ok && path == (*field.Path)(nil).String() {
-		path, _, _ = strings.Cut(quoted, `"`)
-	}
-	return strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]", r) })
-}
-
-// unchanged says whether the value at a path, or one that holds it, is the same in both objects.
-func unchanged(path []string, value, old any, s *structural.Structural) bool {
-	if value != nil && canon.Equal(value, old) {
-		return true
-	}
-	if len(path) == 0 || s == nil {
-		return false
-	}
-	switch value := value.(type) {
-	case map[string]any:
-		before, ok := old.(map[string]any)
-		if !ok {
-			return false
-		}
-		child, ok := value[path[0]]
-		if !ok {
-			return false // something is missing, of an object that changed
-		}
-		return unchanged(path[1:], child, before[path[0]], property(s, path[0]))
-	case []any:
-		before, _ := old.([]any)
-		i, err := strconv.Atoi(path[0])
-		if err != nil || i >= len(value) || s.XListType == nil || *s.XListType != "map" {
-			return false
-		}
-		item, ok := value[i].(map[string]any)
-		if !ok {
-			return false
-		}
-		return unchanged(path[1:], item, itemWithKeys(before, item, s.XListMapKeys), s.Items)
-	default:
-		return false
-	}
-}
-
-// property returns the schema of a property.
-func property(s *structural.Structural, name string) *structural.Structural {
-	if p, ok := s.Properties[name]; ok {
-		return &p
-	}
-	if s.AdditionalProperties != nil {
-		return s.AdditionalProperties.Structural
-	}
-	return nil
-}
-
-// itemWithKeys returns the item of a list that has the keys of another, or nil.
-func itemWithKeys(list []any, like map[string]any, keys []string) any {
-	for _, v := range list {
-		item, ok := v.(map[string]any)
-		if ok && !slices.ContainsFunc(keys, func(key string) bool { return !canon.Equal(item[key], like[key]) }) {
-			return item
-		}
-	}
-	return nil
 }

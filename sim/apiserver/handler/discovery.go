@@ -166,7 +166,7 @@ func (h *Handler) resources(gv schema.GroupVersion) *metav1.APIResourceList {
 	for _, kind := range h.kindsOf(gv) {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: kind.Resource, SingularName: kind.Singular, Namespaced: kind.Namespaced, Kind: kind.Kind,
-			Verbs: verbs(kind), ShortNames: kind.ShortNames,
+			Verbs: verbs(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		})
 		for _, sub := range subresources(kind) {
 			resource := metav1.APIResource{
@@ -223,7 +223,7 @@ func (h *Handler) aggregateResources(gv schema.GroupVersion) []discoveryv2.APIRe
 	for _, kind := range h.kindsOf(gv) {
 		resource := discoveryv2.APIResourceDiscovery{
 			Resource: kind.Resource, ResponseKind: (*metav1.GroupVersionKind)(&kind.GroupVersionKind), Scope: discoveryv2.ScopeCluster,
-			SingularResource: kind.Singular, Verbs: verbs(kind), ShortNames: kind.ShortNames,
+			SingularResource: kind.Singular, Verbs: verbs(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		}
 		if kind.Namespaced {
 			resource.Scope = discoveryv2.ScopeNamespace

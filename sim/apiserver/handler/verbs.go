@@ -166,7 +166,7 @@ func (c *call) update() (*answer, error) {
 func (c *call) patch() (*answer, error) {
 	patchType, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
 	taken := patchTypes
-	if c.kind.Custom() && c.subresource != "scale" {
+	if c.kind.Custom() {
 		taken = customPatchTypes
 	}
 	if !slices.Contains(taken, patchType) {
