@@ -99,7 +99,8 @@ func addCore(rows []*Kind, version Version) {
 		ShortNames: []string{"po"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
 		StatusKeeps: ResetSpecAndOwners, ReturnsDeleted: true, Graceful: podGrace, Fields: podFields,
 	}, rules[corev1.Pod]{
-		defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareStatus: builtin.PreparePodStatus,
+		defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareUpdate: builtin.PreparePodUpdate,
+		prepareStatus: builtin.PreparePodStatus,
 		validate: builtin.ValidatePod, validateStatus: builtin.ValidatePodStatus,
 	})
 	rows[claimOrder] = row(version, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Kind{

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,25 @@ func PreparePod(pod *corev1.Pod) {
 		fillPointer(&pod.Spec.Priority, 0)
 		fillPointer(&pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority)
 	}
+	tolerateLostNodes(&pod.Spec)
+}
+
+// PreparePodUpdate adds what the admission plugins Priority and DefaultTolerationSeconds add to a pod that is written again from
+// its manifest, without what they added to it when it was new.
+func PreparePodUpdate(pod, old *corev1.Pod) {
+	if pod.Spec.Priority == nil {
+		pod.Spec.Priority = old.Spec.Priority
+	}
+	if pod.Spec.PreemptionPolicy == nil {
+		pod.Spec.PreemptionPolicy = old.Spec.PreemptionPolicy
+	}
+	tolerateLostNodes(&pod.Spec)
+}
+
+// tolerateLostNodes lets a pod stay for a while on a node that nothing is heard of.
+func tolerateLostNodes(spec *corev1.PodSpec) {
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		tolerateBriefly(&pod.Spec, key)
+		tolerateBriefly(spec, key)
 	}
 }
 
@@ -36,7 +54,7 @@ func tolerateBriefly(spec *corev1.PodSpec, taint string) {
 	if said {
 		return
 	}
-	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+	spec.Tolerations = append(slices.Clip(spec.Tolerations), corev1.Toleration{
 		Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(seconds)),
 	})
 }
@@ -87,9 +105,12 @@ func ProtectClaim(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// PrepareNamespace sets the status of a new namespace and the finalizer of the namespace controller;
+// PrepareNamespace sets the status of a new namespace and the finalizer of the namespace controller, and labels it with its name
+// where that was generated, for defaulting came too early then; PrepareForCreate and Canonicalize of
 // pkg/registry/core/namespace/strategy.go.
 func PrepareNamespace(namespace *corev1.Namespace) {
+	namespace.Labels = maps.Clone(namespace.Labels)
+	DefaultNamespace(namespace, "")
 	namespace.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 	if !slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		namespace.Spec.Finalizers = append(namespace.Spec.Finalizers, corev1.FinalizerKubernetes)
