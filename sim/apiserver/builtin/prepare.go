@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,9 +94,12 @@ func PreparePersistentVolumeClaim(claim *corev1.PersistentVolumeClaim) {
 	normalizeDataSources(&claim.Spec, nil)
 }
 
-// PrepareNamespace sets the status of a new namespace and the finalizer of the namespace controller;
+// PrepareNamespace sets the status of a new namespace and the finalizer of the namespace controller, and labels it with its name
+// where that was generated, for defaulting came too early then; PrepareForCreate and Canonicalize of
 // pkg/registry/core/namespace/strategy.go.
 func PrepareNamespace(namespace *corev1.Namespace) {
+	namespace.Labels = maps.Clone(namespace.Labels)
+	DefaultNamespace(namespace, "")
 	namespace.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 	if !slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		namespace.Spec.Finalizers = append(namespace.Spec.Finalizers, corev1.FinalizerKubernetes)
