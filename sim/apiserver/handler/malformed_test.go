@@ -75,7 +75,7 @@ var sounds = []sound{
 	{"POST", widgetsPath, "", `{"apiVersion":"golden.example.com/v1","kind":"Widget",` + everyMeta +
 		`,"spec":{"size":1,"color":"red"},"status":{"phase":"x"}}`},
 	{"PUT", widgetsPath + "/w/status", "", `{"apiVersion":"golden.example.com/v1","kind":"Widget","metadata":{"name":"w",` +
-		`"resourceVersion":"8"},"status":{"observedGeneration":1,"phase":"x"}}`},
+		`"resourceVersion":"9"},"status":{"observedGeneration":1,"phase":"x"}}`},
 	{"POST", "/api/v1/namespaces/default/pods", "", `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c",` +
 		`"image":"i:1","startupProbe":{"tcpSocket":{"port":1}},"lifecycle":{"preStop":{"exec":{"command":["x"]}}}}],"initContainers":` +
 		`[{"name":"i","image":"i:1"}]}}`},
