@@ -26,6 +26,7 @@ var readersOwn = strings.NewReplacer(
 	"github.com/stalemate-dev/stalemate/cmd/testdata/widget/api", "example.com/widget/api",
 	"github.com/stalemate-dev/stalemate/cmd/testdata/widget/controller", "example.com/widget/internal/controller",
 	"testdata/widget/simulation/", "",
+	"testdata/widget/config/", "../config/",
 	"package cmd_test", "package simulation",
 )
 
@@ -148,14 +149,16 @@ func importsOf(t *testing.T, text string) (map[string]string, *ast.File) {
 	return imports, file
 }
 
-// TestGoTestPageShowsTheTests compares docs/go-test.md with gotest_test.go and reactors_test.go, which are run here, and with the
-// examples of package simtest, which are run there.
+// TestGoTestPageShowsTheTests compares docs/go-test.md with gotest_test.go, reactors_test.go and cluster_test.go, which are run here,
+// and with the examples of package simtest, which are run there.
 func TestGoTestPageShowsTheTests(t *testing.T) {
 	sources := []string{readersOwn.Replace(readText(t, "gotest_test.go"))}
 	for _, name := range []string{"recreate_test.go", "rapid_test.go", "fuzz_test.go", "suite_test.go"} {
 		sources = append(sources, readText(t, "../sim/simtest/testdata/clickhouse/"+name))
 	}
-	sources = append(sources, readersOwn.Replace(readText(t, "reactors_test.go")))
+	for _, name := range []string{"reactors_test.go", "cluster_test.go"} {
+		sources = append(sources, readersOwn.Replace(readText(t, name)))
+	}
 	if shown := blocks(t, "../docs/go-test.md", "go"); !slices.Equal(shown, sources) {
 		t.Errorf("docs/go-test.md shows\n%s\nwant\n%s", strings.Join(shown, "\n⋮\n"), strings.Join(sources, "\n⋮\n"))
 	}

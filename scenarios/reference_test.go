@@ -86,8 +86,8 @@ spec:
   properties: [{name: always, type: Always, rule: "true"}]
 `, ""
 	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(shown) != 6 {
-		t.Fatalf("%d examples, want variables with properties, a script, faults, roles, a matrix, and a schedule", len(shown))
+	if len(shown) != 7 {
+		t.Fatalf("%d examples, want variables with properties, a script, faults, roles, webhooks, a matrix, and a schedule", len(shown))
 	}
 	for _, example := range shown {
 		indented := "  " + strings.ReplaceAll(strings.TrimSuffix(string(example[1]), "\n"), "\n", "\n  ") + "\n"
@@ -106,6 +106,8 @@ spec:
 		"schedule.yaml": {Data: []byte(schedule)},
 		"widgets.yaml":  {Data: readFile(t, "../cmd/testdata/widget/config/crd/bases/widgets.yaml")},
 		"role.yaml":     {Data: readFile(t, "testdata/valid/rbac/role.yaml")},
+
+		"config/webhook/manifests.yaml": {Data: []byte(hookManifests)},
 		"objects/shop-2.yaml": {Data: []byte(
 			"{apiVersion: example.com/v1, kind: Widget, metadata: {name: shop-2}, spec: {replicas: 1}}")},
 	}

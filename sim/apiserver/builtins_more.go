@@ -30,7 +30,7 @@ func addMoreCore(rows []*Kind, version Version) {
 		ShortNames: []string{"sa"}, Namespaced: true, UnconditionalUpdate: true, ReturnsDeleted: true,
 		NotModelled: []string{
 			"the subresource token", "the account \"default\" that a controller makes in every namespace",
-			"admission of pods: no account is set, and no token is mounted",
+			"the admission of pods: no account is set, and no token is mounted",
 		},
 	}, rules[corev1.ServiceAccount]{prepare: builtin.KeepSecretNames, prepareUpdate: func(account, _ *corev1.ServiceAccount) {
 		builtin.KeepSecretNames(account)
@@ -138,7 +138,7 @@ func addWorkloads(rows []*Kind, version Version) {
 	}), rules[batchv1.CronJob]{defaults: builtin.DefaultCronJob, validate: builtin.ValidateCronJob})
 	rows[budgetOrder] = row(version, "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", Kind{
 		ShortNames: []string{"pdb"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec,
-		NotModelled: []string{"the disruption controller, which alone writes the status: it is a racer"},
+		NotModelled: []string{"the status, unless a DisruptionController writes it: it is a racer"},
 	}, rules[policyv1.PodDisruptionBudget]{
 		validate: builtin.ValidatePodDisruptionBudget, validateStatus: builtin.ValidatePodDisruptionBudgetStatus,
 	})
@@ -192,7 +192,7 @@ func addNetworking(rows []*Kind, version Version) {
 
 func addAccess(rows []*Kind, version Version) {
 	const group = "rbac.authorization.k8s.io/v1"
-	gaps := []string{"that what is written here changes what processes may do"}
+	gaps := []string{"that what is written in the course of a run changes what processes may do"}
 	rows[roleOrder] = row(version, group, "Role", "roles", Kind{
 		Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, NotModelled: gaps,
 	}, rules[rbacv1.Role]{validate: builtin.ValidateRole})
@@ -236,7 +236,7 @@ func addScaling(rows []*Kind, version Version) {
 
 // addCluster adds what configures the API server itself.
 func addCluster(rows []*Kind, version Version) {
-	gaps := []string{"that the API server calls the webhooks", "the expressions of match conditions"}
+	gaps := []string{"match conditions: webhooks are called as if they held"}
 	rows[mutatingOrder] = row(version, "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration",
 		"mutatingwebhookconfigurations", Kind{Generation: GenerationContent, NotModelled: gaps},
 		rules[admissionv1.MutatingWebhookConfiguration]{
@@ -251,7 +251,7 @@ func addCluster(rows []*Kind, version Version) {
 		ShortNames: []string{"crd", "crds"}, HasStatus: true, Generation: GenerationSpec,
 		storagePath: "apiextensions.k8s.io/customresourcedefinitions", admit: admitDefinition,
 		NotModelled: []string{
-			"what a definition that is made at run time leads to: its resource is not served, and no controller writes its status",
+			"what a definition that is made in the course of a run leads to: its resource is not served, and nobody writes its status",
 			"the validation of schemas", "that objects go with their definition",
 		},
 	}, rules[apiextensionsv1.CustomResourceDefinition]{

@@ -44,12 +44,12 @@
 //
 // # Limitations
 //
-// What a request touches that is not modelled is remembered and told by [Server.Gaps]. Not modelled are: admission webhooks,
-// plugins other than NamespaceLifecycle and, for Pods, DefaultTolerationSeconds and Priority, RBAC, the eviction subresource
-// and PodDisruptionBudgets, quotas, the finalizer that protects PersistentVolumeClaims in use, node ports, conversion of custom
-// resources by webhooks, validation rules in CEL unless the package crd/cel is imported, the finalize subresource of namespaces,
-// and expiry of Events. Fields of a built-in that this version of k8s.io/api does not know are dropped. Reads are
-// linearizable: there is one server, and no watch cache.
+// What a request touches that is not modelled is remembered and told by [Server.Gaps]. Not modelled are: the admission plugins
+// ServiceAccount, PodSecurity and ResourceQuota, and admission policies; match conditions of webhooks; conversion of custom
+// resources by webhooks; validation rules in CEL unless the package crd/cel is imported; definitions that are made in the course of
+// a run; the subresources that a kubelet answers, ephemeralcontainers and resize; and expiry of Events. The finalizer that protects
+// claims is set only after [Server.ProtectClaims]. Fields of a built-in that this version of k8s.io/api does not know are
+// dropped. Reads are linearizable: there is one server, and no watch cache. docs/fidelity.md has the whole list.
 //
 // A Server is used by one goroutine at a time. It has no locks, starts no goroutine, and knows no time but its clock's.
 package apiserver

@@ -31,7 +31,7 @@
 //
 // # What is not modelled yet
 //
-//   - Webhooks can be registered and are never called; the process always leads.
+//   - Leader election: the process always leads. Conversion webhooks can be registered and are never called; admission webhooks are.
 //   - Resyncs, unless a SyncPeriod asks for them: they mask lost events. Their period has no jitter.
 //   - A cache of several namespaces is listed in the order of these. Errors of transforms are reported as gaps.
 //   - Clients that watch (client.WithWatch).

@@ -21,7 +21,7 @@ const (
 // Row is one behaviour of Kubernetes that an operator can observe.
 type Row struct {
 	// ID stays the same when rows come and go: S is for the API server, C for clients, caches, queues and processes, N for what
-	// is commonly believed to be otherwise, R for what roles allow.
+	// is commonly believed to be otherwise, R for what roles allow, K for the controllers of a control plane.
 	ID string
 	// Behaviour says what a real cluster does.
 	Behaviour string
@@ -83,6 +83,7 @@ func Areas() []Area {
 		{"Caches and informers", caches},
 		{"Queues and reconciles", queues},
 		{"Processes", processes},
+		{"Other controllers, and nodes", others},
 	}
 }
 
