@@ -84,6 +84,9 @@ func (s *Server) apply(req *Request) *Response {
 		return failed(err)
 	}
 	c := claim{write: write{by: recorded}, before: before, entries: merged.entries}
+	if req.Subresource == "" && req.alias == nil { // converting to the version that is stored tidies
+		c.untidy = merged.untidy
+	}
 	if req.review != nil {
 		return s.settleReviewed(req, obj, stored, c)
 	}
@@ -151,9 +154,13 @@ func (s *Server) applyNew(req *Request, config *unstructured.Unstructured) *Resp
 		if _, err := strconv.ParseUint(text, 10, 64); err != nil {
 			return failed(plain(err.Error()))
 		}
-		obj.SetResourceVersion("")
 	}
-	return s.createClaimed(req, obj, claim{write: write{by: recorded}, entries: merged.entries})
+	s.receiveMissing(req, obj)
+	c := claim{write: write{by: recorded}, entries: merged.entries}
+	if req.alias == nil {
+		c.untidy = merged.untidy
+	}
+	return s.createClaimed(req, obj, c)
 }
 
 // decodeConfig reads an apply configuration, which is YAML or JSON.
@@ -247,7 +254,12 @@ func (s *Server) receiveApplied(req *Request, obj Object) (Object, *statusError)
 	if err := checkName(req, obj); err != nil {
 		return nil, err
 	}
-	view.receive(obj, view.dropped(req.Subresource))
+	if view.defaultApplied != nil {
+		view.defaultApplied(obj)
+		delete(rawMeta(obj), "selfLink")
+	} else {
+		view.receive(obj, view.dropped(req.Subresource))
+	}
 	req.dropRepeatedOwners(obj, " after mutating admission happens")
 	return req.stored(obj)
 }

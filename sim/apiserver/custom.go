@@ -69,6 +69,11 @@ func definedRow(definition *crd.Definition) *Kind {
 		definition.Prune(content)
 		definition.Default(content)
 	}
+	row.defaultApplied = func(obj Object) {
+		content := rawContent(obj)
+		definition.Prune(content)
+		definition.DefaultApplied(content)
+	}
 	row.PruneUnknown = func(obj Object) []string { return definition.PruneUnknown(rawContent(obj)) }
 	row.Validate = func(obj, old Object, _ Version) field.ErrorList {
 		return definition.Validate(rawContent(obj), rawContent(old))

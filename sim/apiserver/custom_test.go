@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -399,29 +400,31 @@ func TestCustomScaleRefused(t *testing.T) {
 	}
 }
 
-// TestCustomScaleOwned applies to the scale of a custom resource: the owner of the replicas is the one of the object's field.
+// TestCustomScaleOwned applies to the scale of a custom resource, which fails, and updates it: the owner of the replicas is the one
+// of the object's field.
 func TestCustomScaleOwned(t *testing.T) {
 	test := newGaugeTester(t)
-	apply := func(subresource, manager, config string) *Response {
+	send := func(patchType types.PatchType, subresource, manager, config string, force *bool) *Response {
 		return test.Do(&Request{
-			Verb: schedule.Patch, Kind: test.v1, Namespace: "default", Name: "g", Subresource: subresource, PatchType: types.ApplyPatchType,
-			FieldManager: manager, PatchData: []byte(config),
+			Verb: schedule.Patch, Kind: test.v1, Namespace: "default", Name: "g", Subresource: subresource, PatchType: patchType,
+			FieldManager: manager, Force: force, PatchData: []byte(config),
 		})
 	}
 	const gauge = `{"apiVersion": "example.com/v1", "kind": "Gauge", "metadata": {"name": "g"}, "spec": {"replicas": 1}}`
 	const scale = `{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "g"}, "spec": {"replicas": 3}}`
-	if response := apply("", "owner", gauge); response.Err != nil {
+	if response := send(types.ApplyPatchType, "", "owner", gauge, nil); response.Err != nil {
 		t.Fatal(response.Err)
 	}
-	const want = `Apply failed with 1 conflict: conflict with "owner": .spec.replicas`
-	if response := apply("scale", "scaler", scale); response.Err == nil || response.Err.Error() != want {
+	const conflict = `Apply failed with 1 conflict: conflict with "owner": .spec.replicas`
+	if response := send(types.ApplyPatchType, "scale", "scaler", scale, nil); response.Err == nil || response.Err.Error() != conflict {
+		t.Fatalf("%v, want %s", response.Err, conflict)
+	}
+	const want = "failed to convert new object (/g; autoscaling/v1, Kind=Scale) to proper version: " +
+		"request to convert CR to an invalid group/version: autoscaling/v1"
+	if response := send(types.ApplyPatchType, "scale", "scaler", scale, new(true)); response.Err == nil || response.Err.Error() != want {
 		t.Fatalf("%v, want %s", response.Err, want)
 	}
-	response := test.Do(&Request{
-		Verb: schedule.Patch, Kind: test.v1, Namespace: "default", Name: "g", Subresource: "scale", PatchType: types.ApplyPatchType,
-		FieldManager: "scaler", Force: new(true), PatchData: []byte(scale),
-	})
-	if response.Err != nil {
+	if response := send(types.MergePatchType, "scale", "scaler", `{"spec": {"replicas": 3}}`, nil); response.Err != nil {
 		t.Fatal(response.Err)
 	}
 	var have []string
@@ -430,6 +433,41 @@ func TestCustomScaleOwned(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{`scaler scale example.com/v1 {"f:spec":{"f:replicas":{}}}`}, have); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestAppliedEmpty applies what is empty in the metadata of a custom resource: that makes a new revision every time.
+func TestAppliedEmpty(t *testing.T) {
+	test := newGaugeTester(t)
+	send := func(patchType types.PatchType, text string) int64 {
+		response := test.Do(&Request{
+			Verb: schedule.Patch, Kind: test.v1, Namespace: "default", Name: "g", PatchType: patchType, FieldManager: "m",
+			PatchData: []byte(text),
+		})
+		if response.Err != nil {
+			t.Fatal(response.Err)
+		}
+		return response.Committed
+	}
+	const gauge = `{"apiVersion": "example.com/v1", "kind": "Gauge", "metadata": {"name": "g"%s}, "spec": {"replicas": 1}}`
+	plain, empty := fmt.Sprintf(gauge, ""), fmt.Sprintf(gauge, `, "labels": {}`)
+	steps := []struct {
+		patchType types.PatchType
+		text      string
+		commits   bool
+	}{
+		{types.ApplyPatchType, plain, true},
+		{types.ApplyPatchType, plain, false},
+		{types.ApplyPatchType, empty, true}, // the fields it owns are others
+		{types.ApplyPatchType, empty, true},
+		{types.ApplyPatchType, empty, true},
+		{types.MergePatchType, `{}`, true}, // stores it without what is empty
+		{types.MergePatchType, `{}`, false},
+	}
+	for i, step := range steps {
+		if committed := send(step.patchType, step.text); (committed != 0) != step.commits {
+			t.Errorf("step %d: commits revision %d, want one: %t", i, committed, step.commits)
+		}
 	}
 }
 

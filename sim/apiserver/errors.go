@@ -36,13 +36,21 @@ func conflict(k *Kind, name string) *statusError {
 
 // uidConflict is a PUT of another object of the same name, as the storage layer reports it: pkg/storage/errors.go
 // NewInvalidObjError.
-func uidConflict(k *Kind, namespace, name string, want, have types.UID) *statusError {
+func uidConflict(k *Kind, namespace, name string, want, have types.UID, dryRun bool) *statusError {
+	return storageConflict(k, namespace, name, "UID", string(want), string(have), dryRun)
+}
+
+// storageConflict is a write to another object or another state of one than it says.
+func storageConflict(k *Kind, namespace, name, what, want, have string, dryRun bool) *statusError {
 	key := "/registry/" + k.storagePath + "/"
+	if dryRun { // nothing asks the storage, which knows the prefix: pkg/registry/generic/registry/dryrun.go
+		key = "/" + k.storagePath + "/"
+	}
 	if k.Namespaced {
 		key += namespace + "/"
 	}
 	text := fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s%s, ResourceVersion: 0, AdditionalErrorMsg: "+
-		"Precondition failed: UID in precondition: %s, UID in object meta: %s", key, name, want, have)
+		"Precondition failed: %s in precondition: %s, %s in object meta: %s", key, name, what, want, what, have)
 	return apierrors.NewConflict(k.GroupResource(), name, text)
 }
 

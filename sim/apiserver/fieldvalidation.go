@@ -55,7 +55,7 @@ func (k *Kind) jsonChecked(stored Object, patchType types.PatchType, patch []byt
 	}
 	unknown, err := kjson.UnmarshalStrict(patch, into)
 	if err != nil {
-		return nil, "", nil, badRequest("error decoding patch: %v", err)
+		return nil, "", nil, badRequest("error decoding patch: %s", withRealTypes(err))
 	}
 	if patchType == types.JSONPatchType {
 		for i, field := range unknown {

@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -354,6 +355,14 @@ func (p *player) match(at string, want, have any) error {
 	switch want := want.(type) {
 	case map[string]any:
 		have, ok := have.(map[string]any)
+		if strings.HasSuffix(at, ".details") {
+			sortConflicts(want["causes"])
+			sortConflicts(have["causes"])
+		}
+		if elsewhere {
+			sortEntries(want["managedFields"])
+			sortEntries(have["managedFields"])
+		}
 		if !ok {
 			return fmt.Errorf("%s: %v, want %v", at, have, want)
 		}
@@ -411,11 +420,60 @@ func (p *player) matchMaps(at string, want, have map[string]any) error {
 // inScheme is what a real server calls its schemes in messages: a line of its source, which depends on how it was built.
 var inScheme = regexp.MustCompile(`in scheme "[^"]*"`)
 
+// elsewhere says that other recordings are played. Their requests followed each other within a second or not, as it happened,
+// and by that the entries of managedFields were put in order.
+var elsewhere = os.Getenv("SIM_GOLDENS") != ""
+
+func sortEntries(entries any) {
+	list, _ := entries.([]any)
+	slices.SortStableFunc(list, func(a, b any) int {
+		x, _ := a.(map[string]any)
+		y, _ := b.(map[string]any)
+		return cmp.Or(strings.Compare(fmt.Sprint(x["operation"]), fmt.Sprint(y["operation"])),
+			strings.Compare(fmt.Sprint(x["manager"], x["subresource"], x["apiVersion"]),
+				fmt.Sprint(y["manager"], y["subresource"], y["apiVersion"])))
+	})
+}
+
+// sortConflicts sorts the causes of a refused apply.
+func sortConflicts(causes any) {
+	list, _ := causes.([]any)
+	slices.SortStableFunc(list, func(a, b any) int {
+		x, _ := a.(map[string]any)
+		y, _ := b.(map[string]any)
+		if x["reason"] != string(metav1.CauseTypeFieldManagerConflict) {
+			return 0
+		}
+		return strings.Compare(fmt.Sprint(x["message"], x["field"]), fmt.Sprint(y["message"], y["field"]))
+	})
+}
+
+// inLines sorts the conflicts that an apply tells of: a real server tells them in a random order.
+func inLines(text string) string {
+	first, rest, several := strings.Cut(text, "\n")
+	if !several || !strings.HasPrefix(first, "Apply failed with ") {
+		return text
+	}
+	head, manager, _ := strings.Cut(first, ": ")
+	var lines []string
+	for line := range strings.SplitSeq(manager+"\n"+rest, "\n") {
+		if strings.HasPrefix(line, "- ") {
+			line = manager + " " + line
+		} else {
+			manager = line
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return head + ": " + strings.Join(lines, "\n")
+}
+
 // matchText matches a text that may hold placeholders. The diffs that some refusals end with are left out: a real server
 // makes them from its internal types, which nobody else has.
 func (p *player) matchText(want, have string) bool {
 	for _, text := range []*string{&want, &have} {
 		*text, _, _ = strings.Cut(*text, "\n@@ ")
+		*text = inLines(*text)
 		*text = inScheme.ReplaceAllString(*text, "in a scheme")
 	}
 	var pattern bytes.Buffer

@@ -2,7 +2,10 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -51,17 +54,28 @@ var (
 )
 
 func loadKinds(version Version) *Kinds {
-	text, err := os.ReadFile("testdata/widgets.yaml")
-	if err != nil {
-		panic(err)
-	}
-	definitions, err := crd.Load(text)
-	if err != nil {
-		panic(err)
-	}
 	kinds := NewKinds(version)
-	if _, err := kinds.AddCRD(definitions[0]); err != nil {
-		panic(err)
+	files := []string{"testdata/widgets.yaml"}
+	if folder := os.Getenv("SIM_GOLDENS"); folder != "" { // other recordings may have other custom resources too
+		files = append(files, filepath.Join(folder, "crds.yaml"))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) && file != files[0] {
+			continue
+		}
+		if err != nil {
+			panic(err)
+		}
+		definitions, err := crd.Load(text)
+		if err != nil {
+			panic(err)
+		}
+		for _, definition := range definitions {
+			if _, err := kinds.AddCRD(definition); err != nil {
+				panic(err)
+			}
+		}
 	}
 	return kinds
 }

@@ -95,12 +95,15 @@ type Kind struct {
 	// are none.
 	checkRules func(obj, old Object, found field.ErrorList) field.ErrorList
 
-	name        string     // see Name
-	order       int        // position in the kinds table
-	storagePath string     // below /registry/, as error messages show it
-	spec        int        // index of the field Spec of Type, -1 if there is none
-	status      int        // index of the field Status of Type, -1 if there is none
-	gaps        []string   // the fidelity gaps that any use of the kind opens
+	name        string   // see Name
+	order       int      // position in the kinds table
+	storagePath string   // below /registry/, as error messages show it
+	spec        int      // index of the field Spec of Type, -1 if there is none
+	status      int      // index of the field Status of Type, -1 if there is none
+	gaps        []string // the fidelity gaps that any use of the kind opens
+	// defaultApplied takes the place of Default for what was merged by an apply, if it is not nil.
+	defaultApplied func(obj Object)
+
 	warning     string     // what every request for the kind is warned of; empty for most
 	tidy        []tidyStep // what makes a built-in what its reader would decode
 	fields      *fieldRules
@@ -185,3 +188,6 @@ func (k *Kind) Custom() bool { return k.Type == nil }
 
 // String returns the kind's name as messages show it: "StatefulSet.apps".
 func (k *Kind) String() string { return k.GroupKind().String() }
+
+// Deprecation returns what every request for the kind is warned of, empty for most.
+func (k *Kind) Deprecation() string { return k.warning }

@@ -181,6 +181,9 @@ func (s *Server) nextPage(req *Request, p page) (page, *statusError) {
 	if req.ResourceVersion != "" && req.ResourceVersion != "0" {
 		return p, badRequest("specifying resource version is not allowed when using continue")
 	}
+	if req.ResourceVersion == "0" {
+		p.limit = 0 // as on the first page
+	}
 	if token.Revision > s.revision {
 		return p, tooLargeRevision(token.Revision, s.revision)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -82,6 +83,11 @@ func (r *fieldRules) build(subresource string) (*managedfields.FieldManager, err
 		if err != nil {
 			return nil, err
 		}
+		if r.kind.Custom() {
+			custom := *form
+			custom.custom = true
+			form = &custom
+		}
 		version := form.gvk.GroupVersion()
 		return managedfields.NewDefaultFieldManager(form, form, form, form, form.gvk, version, subresource, nil)
 	}
@@ -126,7 +132,8 @@ func (r *fieldRules) gap() string {
 }
 
 // resetFields are the fields that a write through a subresource cannot change, and so cannot come to own: GetResetFields of
-// the strategies.
+// the strategies. Those of a custom resource only speak of their own version, but for the status: getStatusResetFields of
+// pkg/apiserver/customresource_handler.go in k8s.io/apiextensions-apiserver v1.36.
 func (k *Kind) resetFields(subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var paths []fieldpath.Path
 	switch {
@@ -137,7 +144,16 @@ func (k *Kind) resetFields(subresource string) map[fieldpath.APIVersion]fieldpat
 	default:
 		paths = []fieldpath.Path{fieldpath.MakePathOrDie("status")}
 	}
-	set := map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(k.GroupVersion().String()): fieldpath.NewSet(paths...)}
+	versions := []*Kind{k}
+	if behind := k.behind(); subresource == "status" || !k.Custom() {
+		versions = append([]*Kind{behind}, behind.fields.aliases...)
+	}
+	set := map[fieldpath.APIVersion]*fieldpath.Set{}
+	for _, version := range versions {
+		if version.HasStatus {
+			set[fieldpath.APIVersion(version.GroupVersion().String())] = fieldpath.NewSet(paths...)
+		}
+	}
 	return fieldpath.NewExcludeFilterSetMap(set)
 }
 
@@ -174,6 +190,9 @@ func (k *Kind) fromTree(tree map[string]any) (Object, error) {
 func wireCopy(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
+		if value == nil {
+			return nil // what is left of a map whose last field was dropped
+		}
 		fresh := make(map[string]any, len(value))
 		for name, v := range value {
 			fresh[name] = wireCopy(v)
@@ -225,6 +244,8 @@ type fieldForm struct {
 	blank func() Object                             // an object with nothing in it
 	read  func(tree map[string]any) (Object, error) // an object of a merged tree
 	rules *fieldRules                               // nil for a Scale
+
+	custom bool // it is the form of the Scale of a custom resource
 }
 
 // ObjectToTyped implements managedfields.TypeConverter.
@@ -267,6 +288,8 @@ func (f *fieldForm) ConvertToVersion(in runtime.Object, target runtime.GroupVers
 	switch {
 	case !ok:
 		return nil, runtime.NewNotRegisteredGVKErrForTarget("stalemate", gvk, target)
+	case f.custom && !isScale(in):
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", gv)
 	case wanted == gvk:
 		return f.materialize(in)
 	case f.rules == nil:
@@ -276,17 +299,53 @@ func (f *fieldForm) ConvertToVersion(in runtime.Object, target runtime.GroupVers
 	}
 }
 
+// isScale reports whether an object is a Scale of its Go type. The converter of a custom resource takes no other, so that nobody
+// can apply to the scale of one: ConvertToVersion of pkg/apiserver/conversion/converter.go in k8s.io/apiextensions-apiserver
+// v1.36. Recorded from kube-apiserver v1.36.3 and v1.37.1.
+func isScale(obj runtime.Object) bool {
+	if s, ok := obj.(*subject); ok {
+		obj = s.Object
+	}
+	_, ok := obj.(*autoscalingv1.Scale)
+	return ok
+}
+
 // materialize returns the object of a merged tree, and any other object as it is.
 func (f *fieldForm) materialize(in runtime.Object) (runtime.Object, error) {
 	t, ok := in.(*typedObject)
 	if !ok {
 		return in, nil
 	}
-	obj, err := f.read(t.tree())
+	tree := t.tree()
+	untidy := ""
+	if f.rules != nil && f.rules.kind.Custom() {
+		untidy = untidyMeta(tree)
+	}
+	obj, err := f.read(tree)
 	if err != nil {
 		return nil, err
 	}
-	return &subject{Object: obj}, nil
+	return &subject{Object: obj, untidy: untidy}, nil
+}
+
+// untidyMeta names what is empty in the metadata of a merged object. A custom resource is stored as it was merged, while whoever
+// reads it gets it without what is empty: what that leads to is told at claim.rewrites.
+func untidyMeta(tree map[string]any) string {
+	m, _ := tree["metadata"].(map[string]any)
+	var untidy []string
+	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
+		switch value := m[name].(type) {
+		case map[string]any:
+			if len(value) == 0 {
+				untidy = append(untidy, fmt.Sprintf("%s:%t", name, value == nil))
+			}
+		case []any:
+			if len(value) == 0 {
+				untidy = append(untidy, fmt.Sprintf("%s:%t", name, value == nil))
+			}
+		}
+	}
+	return strings.Join(untidy, " ")
 }
 
 // convert shows an object in another version of its kind, as which a manager wrote it.
@@ -346,7 +405,12 @@ func (f *fieldForm) ConvertFieldLabel(schema.GroupVersionKind, string, string) (
 func (f *fieldForm) Default(runtime.Object) {}
 
 // New implements runtime.ObjectCreater.
-func (f *fieldForm) New(schema.GroupVersionKind) (runtime.Object, error) {
+func (f *fieldForm) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if f.custom {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(gvk)
+		return obj, nil
+	}
 	return &subject{Object: f.blank()}, nil
 }
 
@@ -354,6 +418,7 @@ func (f *fieldForm) New(schema.GroupVersionKind) (runtime.Object, error) {
 type subject struct {
 	Object
 	entries []metav1.ManagedFieldsEntry
+	untidy  string // what is empty in the metadata that was merged
 }
 
 // GetManagedFields implements metav1.Object.
@@ -364,7 +429,7 @@ func (s *subject) SetManagedFields(entries []metav1.ManagedFieldsEntry) { s.entr
 
 // DeepCopyObject implements runtime.Object.
 func (s *subject) DeepCopyObject() runtime.Object {
-	return &subject{Object: s.Object.DeepCopyObject().(Object), entries: s.entries}
+	return &subject{Object: s.Object.DeepCopyObject().(Object), entries: s.entries, untidy: s.untidy}
 }
 
 // typedObject is an object as the library has merged it.

@@ -137,6 +137,11 @@ type jsonPatchOp struct {
 	Value any    `json:"value"`
 }
 
+// withRealTypes returns what a decoder said, with the package that has the type on a real server.
+func withRealTypes(err error) string {
+	return strings.ReplaceAll(err.Error(), "apiserver.jsonPatchOp", "handlers.jsonPatchOp")
+}
+
 // applyJSON applies a JSON patch or a JSON merge patch to a document; jsonPatcher.applyJSPatch of patch.go.
 func applyJSON(document []byte, patchType types.PatchType, patch []byte) (patched []byte, statusErr *statusError) {
 	defer recovered(&statusErr)
@@ -151,7 +156,7 @@ func applyJSON(document []byte, patchType types.PatchType, patch []byte) (patche
 		return merged, nil
 	}
 	if err := kjson.Unmarshal(patch, &[]jsonPatchOp{}); err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return nil, badRequest("error decoding patch: %s", withRealTypes(err))
 	}
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *Server) commitClaim(k *Kind, obj, prev Object, c claim) int64 {
 	}
 	fields := unowned
 	if len(c.entries) > 0 {
-		fields = &ownership{entries: c.entries, tracked: true}
+		fields = &ownership{entries: c.entries, tracked: true, untidy: c.untidy}
 	}
 	return s.commitWrite(k, obj, prev, c.write, fields)
 }

@@ -49,6 +49,13 @@ func (s *Server) doBinding(req *Request) *Response {
 	}
 	binding = reviewed.(*corev1.Binding)
 	stored := e.object.(*corev1.Pod)
+	switch {
+	case binding.UID != "" && binding.UID != stored.UID:
+		return failed(uidConflict(req.Kind, req.Namespace, req.Name, binding.UID, stored.UID, req.DryRun))
+	case binding.ResourceVersion != "" && binding.ResourceVersion != stored.ResourceVersion:
+		return failed(storageConflict(req.Kind, req.Namespace, req.Name, "ResourceVersion", binding.ResourceVersion,
+			stored.ResourceVersion, req.DryRun))
+	}
 	if refusal := refuseBinding(stored, binding); refusal != "" {
 		resource := schema.GroupResource{Resource: "pods/binding"}
 		return failed(apierrors.NewConflict(resource, req.Name, errorText(refusal)))
@@ -165,7 +172,7 @@ func (s *Server) writeScale(req *Request, scale *autoscalingv1.Scale, e *entry) 
 		return failed(err)
 	}
 	if scale.UID != "" && scale.UID != stored.GetUID() {
-		return failed(uidConflict(k, req.Namespace, req.Name, scale.UID, stored.GetUID()))
+		return failed(uidConflict(k, req.Namespace, req.Name, scale.UID, stored.GetUID(), req.DryRun))
 	}
 	reviewed, err := req.reviewForeign(autoscalingv1.SchemeGroupVersion.WithKind("Scale"), scale, k.scaleOf(stored), stored)
 	if err != nil {

@@ -34,7 +34,7 @@ func (s *Server) update(req *Request) *Response {
 		have = e.object.GetUID()
 	}
 	if want != "" && want != have {
-		return failed(uidConflict(req.Kind, req.Namespace, req.Name, want, have))
+		return failed(uidConflict(req.Kind, req.Namespace, req.Name, want, have, req.DryRun))
 	}
 	if e != nil {
 		return s.replace(req, obj, e)
@@ -45,7 +45,7 @@ func (s *Server) update(req *Request) *Response {
 	if err := s.admitNamespace(req.Kind, obj); err != nil {
 		return failed(err)
 	}
-	obj.SetResourceVersion("")
+	s.receiveMissing(req, obj)
 	return s.createNew(req, obj)
 }
 
@@ -116,6 +116,12 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 			response.Committed = s.commit(k, nil, stored)
 		}
 		return response
+	case same && c.rewrites() && !req.DryRun:
+		if c.untidy == "" {
+			c.entries = c.before.entries
+		}
+		putManagedFields(k, obj, c.entries)
+		return s.committed(obj, stored, s.commitClaim(k, obj, stored, c))
 	case same:
 		return answer(k.full(c.before, stored), stored)
 	case !tracked && canon.Equal(obj, stored):

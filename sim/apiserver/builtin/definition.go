@@ -97,7 +97,7 @@ func validateVersions(versions []apiextensionsv1.CustomResourceDefinitionVersion
 		unique = unique && !names[version.Name]
 		names[version.Name] = true
 		if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
-			errs = append(errs, field.Required(at.Child("schema", "openAPIV3Schema"), "schemas are required"))
+			errs = append(errs, field.Required(at.Child("schema", "openAPIV3Schema"), ""))
 		}
 		for _, message := range validation.IsDNS1035Label(version.Name) {
 			errs = append(errs, field.Invalid(at.Child("name"), version.Name, message))

@@ -27,8 +27,9 @@ func (n *node) child(name string) *node {
 }
 
 // fill adds the defaults below a value, in place. A null that is not allowed gives way to the default, and is dropped from
-// an object if there is none; pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go in k8s.io/apiextensions-apiserver.
-func (n *node) fill(value any) {
+// an object if there is none, unless nulls are kept; pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go in
+// k8s.io/apiextensions-apiserver.
+func (n *node) fill(value any, keepNulls bool) {
 	if n == nil {
 		return
 	}
@@ -43,13 +44,15 @@ func (n *node) fill(value any) {
 			child := n.child(name)
 			if v == nil && child != nil && !child.nullable {
 				if child.value == nil {
-					delete(value, name)
+					if !keepNulls {
+						delete(value, name)
+					}
 					continue
 				}
 				v = runtime.DeepCopyJSONValue(child.value)
 				value[name] = v
 			}
-			child.fill(v)
+			child.fill(v, keepNulls)
 		}
 	case []any:
 		for i, v := range value {
@@ -57,7 +60,7 @@ func (n *node) fill(value any) {
 				v = runtime.DeepCopyJSONValue(n.items.value)
 				value[i] = v
 			}
-			n.items.fill(v)
+			n.items.fill(v, keepNulls)
 		}
 	}
 }

@@ -121,7 +121,12 @@ var metadataFields = map[string]bool{
 }
 
 // Default fills in defaults, in place, and drops nulls where the schema allows none.
-func (d *Definition) Default(object map[string]any) { d.defaults.fill(object) }
+func (d *Definition) Default(object map[string]any) { d.defaults.fill(object, false) }
+
+// DefaultApplied does so for an object that was merged by an apply. It is not read again, which is where a null that is not allowed
+// would be dropped: unstructuredDefaulter and unstructuredSchemaCoercer of pkg/apiserver/customresource_handler.go in
+// k8s.io/apiextensions-apiserver v1.36.
+func (d *Definition) DefaultApplied(object map[string]any) { d.defaults.fill(object, true) }
 
 // compile makes all that is needed of a schema.
 func (d *Definition) compile(s *structural.Structural, at *field.Path) field.ErrorList {

@@ -152,21 +152,34 @@ func (d *Definition) validateScale(object map[string]any, spec bool) field.Error
 // fieldErrors puts the errors of the OpenAPI validator into the words of the API server;
 // pkg/apiserver/validation/validation.go in k8s.io/apiextensions-apiserver.
 func fieldErrors(result *validate.Result, root *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	type placed struct {
+		*field.Error
+		after string // the text by which it is in its place
+	}
+	var found []placed
 	for _, err := range result.Errors {
 		invalid, ok := errors.AsType[*openapierrors.Validation](err)
-		if !ok {
-			errs = append(errs, field.Invalid(root, "", err.Error()))
+		if !ok { // it says more of what the one before it is about
+			more := placed{Error: field.Invalid(root, "", err.Error())}
+			if len(found) > 0 {
+				more.after = found[len(found)-1].after
+			}
+			found = append(found, more)
 			continue
 		}
 		at := root
 		if name := strings.TrimPrefix(invalid.Name, "."); name != "" {
 			at = at.Child(name)
 		}
-		errs = append(errs, fieldError(invalid, at))
+		converted := fieldError(invalid, at)
+		found = append(found, placed{converted, converted.Error()})
 	}
 	// The validator walks objects in the order of their maps.
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	slices.SortStableFunc(found, func(a, b placed) int { return strings.Compare(a.after, b.after) })
+	var errs field.ErrorList
+	for _, err := range found {
+		errs = append(errs, err.Error)
+	}
 	return errs
 }
 

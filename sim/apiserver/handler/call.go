@@ -33,11 +33,17 @@ type call struct {
 // serveResource answers a request for a resource.
 func (h *Handler) serveResource(r *http.Request, t target, access *rbac.Access) (*answer, error) {
 	e, err := h.route(r, t)
-	if err != nil {
+	if e.kind == nil {
 		return nil, err
 	}
 	c := &call{Handler: h, endpoint: e, r: r, target: t, access: access}
-	a, err := c.run()
+	if text := e.kind.Deprecation(); text != "" {
+		c.warnings = append(c.warnings, text)
+	}
+	var a *answer
+	if err == nil {
+		a, err = c.run()
+	}
 	if err != nil {
 		a, err = refuse(r, err)
 	}
@@ -81,7 +87,7 @@ func (c *call) request(verb schedule.Verb) *apiserver.Request {
 
 // form negotiates how the client wants to be answered.
 func (c *call) form() (representation, error) {
-	form, ok := codecs().negotiate(c.r, offer{metadata: true, custom: c.kind.Custom() && c.subresource != "scale"})
+	form, ok := codecs().negotiate(c.r, offer{metadata: true, custom: c.kind.Custom()})
 	if !ok {
 		return form, nothingAcceptable(codecs().names(false))
 	}

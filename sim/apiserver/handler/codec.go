@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -134,13 +136,17 @@ func shown(obj runtime.Object, as *schema.GroupVersionKind) (runtime.Object, err
 	if _, isObject := obj.(metav1.Object); isObject {
 		isList = false
 	}
+	_, custom := obj.(*unstructured.Unstructured)
 	switch {
 	case as.Kind == "PartialObjectMetadata" && isList:
-		return nil, notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%T)", obj))
+		return nil, notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%s)", internalType(obj)))
 	case as.Kind == "PartialObjectMetadata":
 		return partial(obj.(metav1.Object), as.GroupVersion()), nil
+	case !isList && custom:
+		return nil, apierrors.FromObject(&metav1.Status{Code: http.StatusInternalServerError, Message: "content is not a list"})
 	case !isList:
-		return nil, notAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", obj))
+		return nil, notAcceptable(fmt.Sprintf(
+			"you requested PartialObjectMetadataList, but the requested object is not a list (%s)", internalType(obj)))
 	}
 	result := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{
 		ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: list.GetRemainingItemCount(),
@@ -151,6 +157,17 @@ func shown(obj runtime.Object, as *schema.GroupVersionKind) (runtime.Object, err
 		return nil
 	})
 	return result, err
+}
+
+// internalType is what a real server calls the Go type of an object in messages: its internal one, whose package has the name of
+// the group.
+func internalType(obj runtime.Object) string {
+	t := reflect.TypeOf(obj).Elem()
+	pkg := path.Base(t.PkgPath())
+	if group, found := strings.CutPrefix(path.Dir(t.PkgPath()), "k8s.io/api/"); found {
+		pkg = group
+	}
+	return "*" + pkg + "." + t.Name()
 }
 
 func partial(obj metav1.Object, version schema.GroupVersion) *metav1.PartialObjectMetadata {

@@ -18,16 +18,27 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
+// The paths that tell whether the server is well, and those of its checks that can be asked for alone: those of every server,
+// pkg/server/healthz/healthz.go, and the one of its storage.
+var (
+	checked = []string{"/healthz", "/livez", "/readyz"}
+	checks  = []string{"ping", "log", "etcd"}
+)
+
 // serveOther answers what is no request for a resource: discovery, health and the version.
 func (h *Handler) serveOther(r *http.Request) (*answer, error) {
 	path := "/" + strings.Trim(r.URL.Path, "/")
 	switch path {
 	case "/version":
 		return h.showVersion()
-	case "/healthz", "/livez", "/readyz":
+	}
+	if slices.Contains(checked, path) {
 		return text(http.StatusOK, "ok"), nil
 	}
 	parts := splitPath(path)
+	if len(parts) == 2 && slices.Contains(checked, "/"+parts[0]) && slices.Contains(checks, parts[1]) {
+		return text(http.StatusOK, "ok"), nil
+	}
 	known := len(parts) > 0 && (parts[0] == "api" && len(parts) <= 2 || parts[0] == "apis" && len(parts) <= 3)
 	if !known {
 		return nil, noSuchPath{}
@@ -36,6 +47,8 @@ func (h *Handler) serveOther(r *http.Request) (*answer, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case found == nil && (parts[0] == "api" || h.hasBuiltins(parts[1])):
+		return nil, routing(http.StatusNotFound, "404: Page Not Found")
 	case found == nil:
 		return nil, noSuchPath{}
 	case r.Method != http.MethodGet:

@@ -92,9 +92,17 @@ func (h *Handler) route(r *http.Request, t target) (endpoint, error) {
 		return !k.Custom() && k.Group == t.Group && k.Version == t.Version
 	}):
 		return h.routeBuiltin(r, t)
+	case t.legacy || h.hasBuiltins(t.Group): // the web service of /api or of the group knows no such path
+		return endpoint{}, routing(http.StatusNotFound, "404: Page Not Found")
 	default:
 		return endpoint{}, noSuchPath{}
 	}
+}
+
+// hasBuiltins reports whether the server itself serves a group: what is below its path is then refused by a web service, which says
+// so in an API object.
+func (h *Handler) hasBuiltins(group string) bool {
+	return slices.ContainsFunc(h.backend.Kinds().All(), func(k *apiserver.Kind) bool { return !k.Custom() && k.Group == group })
 }
 
 // routeCustom finds the endpoint of a custom resource; pkg/apiserver/customresource_handler.go of
@@ -110,13 +118,13 @@ func routeCustom(t target, kind *apiserver.Kind) (endpoint, error) {
 		all := subresources(kind)
 		i := slices.IndexFunc(all, func(s subresource) bool { return s.name == t.subresource })
 		if i < 0 {
-			return endpoint{}, apierrors.NewNotFound(kind.GroupResource(), t.name)
+			return e, apierrors.NewNotFound(kind.GroupResource(), t.name)
 		}
 		served, e.body = all[i].verbs, all[i].kind
 	}
 	e.verb = t.verb
 	if !slices.Contains(served, t.verb) {
-		return endpoint{}, apierrors.NewMethodNotSupported(kind.GroupResource(), t.verb)
+		return e, apierrors.NewMethodNotSupported(kind.GroupResource(), t.verb)
 	}
 	return e, nil
 }

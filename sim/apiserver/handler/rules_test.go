@@ -51,10 +51,20 @@ var routes = []exchange{
 	},
 	{
 		name: "unknown version", send: "GET /apis/apps/v9/statefulsets", code: 404,
-		message: "404 page not found",
-		plain:   true,
+		message: "the server could not find the requested resource",
 	},
-	{name: "unknown legacy version", send: "GET /api/v2/pods", code: 404, message: "404 page not found", plain: true},
+	{
+		name: "unknown legacy version", send: "GET /api/v2/pods", code: 404,
+		message: "the server could not find the requested resource",
+	},
+	{
+		name: "unknown version of a group document", send: "GET /apis/apps/v9", code: 404,
+		message: "the server could not find the requested resource",
+	},
+	{
+		name: "unknown legacy group document", send: "GET /api/v9", code: 404,
+		message: "the server could not find the requested resource",
+	},
 	{name: "no group", send: "GET /apis//v1/pods", code: 404, message: "404 page not found", plain: true},
 	{
 		name: "unknown group document", send: "GET /apis/nope.example.com", code: 404,
@@ -173,7 +183,7 @@ status: Failure`,
 	{
 		name: "metadata of a list", send: "GET " + mapsPath,
 		header: "Accept: application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", code: 406,
-		message: "you requested PartialObjectMetadata, but the requested object is a list (*v1.ConfigMapList)",
+		message: "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)",
 	},
 	{
 		name: "unreadable body", send: "POST " + mapsPath, header: "Content-Type: text/plain", body: aMap, code: 415,

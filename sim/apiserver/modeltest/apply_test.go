@@ -185,7 +185,9 @@ func (m *model) applyNew(r *request, config tree, got answer, by owner, wanted m
 	if refused, ok := m.admit(r.kind, r.namespace); !ok {
 		return refused
 	}
-	set(config, nil, "metadata", "resourceVersion")
+	if !r.dryRun() {
+		set(config, nil, "metadata", "resourceVersion")
+	}
 	return m.createNew(r, config, got, func(tree) ownership {
 		return ownership{by: pathSet(wanted)}.tidy()
 	})

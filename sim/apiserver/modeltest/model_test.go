@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
 // model is what an API server holds and answers, by the rules.
 type model struct {
+	version   apiserver.Version
 	now       func() time.Time
 	kinds     []*kind
 	revision  int64

@@ -76,8 +76,8 @@ func play(t *testing.T, s sequence, newSubject func(seed uint64) subject) (wrong
 
 func newGame(s subject) *game {
 	m := &model{
-		now: time.Now, kinds: allKinds(s.version), objects: map[key]*entry{}, log: map[*kind][]event{}, uids: map[string]bool{},
-		tokens: map[string]token{},
+		version: s.version, now: time.Now, kinds: allKinds(s.version), objects: map[key]*entry{}, log: map[*kind][]event{},
+		uids: map[string]bool{}, tokens: map[string]token{},
 	}
 	g := &game{generator: newGenerator(m), subject: s}
 	for _, k := range m.kinds {

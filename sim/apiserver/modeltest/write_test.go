@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
 // place puts an object into the namespace of the request, and reports whether it may be there.
@@ -65,8 +67,11 @@ var uidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 func (m *model) createNew(r *request, obj tree, got answer, owners func(tree) ownership) want {
 	k := r.kind
 	metadata := fields(obj, "metadata")
-	for _, name := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"} {
-		delete(metadata, name)
+	delete(metadata, "selfLink")
+	delete(metadata, "managedFields")
+	if r.verb == "create" || m.version != apiserver.V136 { // an update or an apply could create an object in deletion
+		delete(metadata, "deletionTimestamp")
+		delete(metadata, "deletionGracePeriodSeconds")
 	}
 	uid := text(got.body, "metadata", "uid")
 	metadata["uid"], metadata["creationTimestamp"] = uid, m.stamp()
@@ -143,7 +148,9 @@ func (m *model) update(r *request, got answer) want {
 	if refused, ok := m.admit(r.kind, r.namespace); !ok {
 		return refused
 	}
-	set(obj, nil, "metadata", "resourceVersion")
+	if !r.dryRun() {
+		set(obj, nil, "metadata", "resourceVersion")
+	}
 	return m.createNew(r, obj, got, func(obj tree) ownership {
 		return ownership{}.updated(r.writer(), nil, r.kind.paths(obj))
 	})
