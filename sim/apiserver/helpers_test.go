@@ -3,7 +3,6 @@ package apiserver
 import (
 	"encoding/json"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,17 +23,6 @@ func generic(value any) any {
 		panic(err)
 	}
 	return decoded
-}
-
-func keys(maps ...map[string]any) []string {
-	var names []string
-	for _, m := range maps {
-		for name := range m {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // GoldenKinds returns the kinds of the recordings. Tests share them and must not add to them.
