@@ -26,7 +26,7 @@ func (r *Request) allowed(what rbac.Attributes) *Response {
 	return response
 }
 
-// attributes are what it is decided by whether a request is allowed; RequestInfo of pkg/endpoints/request/requestinfo.go of
+// accessAttributes are what it is decided by whether a request is allowed; RequestInfo of pkg/endpoints/request/requestinfo.go of
 // k8s.io/apiserver.
 func (r *Request) accessAttributes() rbac.Attributes {
 	k := r.view()

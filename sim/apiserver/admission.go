@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
@@ -159,21 +160,24 @@ func admitClaim(s *Server, obj Object) *statusError {
 		return nil
 	}
 	const annotation, old = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"
-	var newest *storagev1.StorageClass
-	for e := range s.table(s.kinds.rows[storageClassOrder]).all().entries() {
-		class := e.object.(*storagev1.StorageClass)
-		if class.Annotations[annotation] != "true" && class.Annotations[old] != "true" {
-			continue
-		}
-		// Of several the youngest is taken, of those of one age the first by name.
-		if newest == nil || class.CreationTimestamp.After(newest.CreationTimestamp.Time) {
-			newest = class
-		}
-	}
-	if newest != nil {
-		claim.Spec.StorageClassName = &newest.Name
+	if class, ok := s.defaultClass(storageClassOrder, annotation, old); ok {
+		claim.Spec.StorageClassName = &class
 	}
 	return nil
+}
+
+// defaultClass returns the name of the class of a kind that one of some annotations makes the default: of several the youngest, of
+// those of one age the first by name.
+func (s *Server) defaultClass(order int, annotations ...string) (name string, ok bool) {
+	var youngest metav1.Time
+	for e := range s.table(s.kinds.rows[order]).all().entries() {
+		class := objectMeta(e.object)
+		isDefault := slices.ContainsFunc(annotations, func(a string) bool { return class.Annotations[a] == "true" })
+		if isDefault && (!ok || class.CreationTimestamp.After(youngest.Time)) {
+			name, youngest, ok = class.Name, class.CreationTimestamp, true
+		}
+	}
+	return name, ok
 }
 
 // admitService refuses ports that a Service cannot have; pkg/registry/core/service/storage/alloc.go.
@@ -261,18 +265,8 @@ func admitIngress(s *Server, obj Object) *statusError {
 	if ingress.Spec.IngressClassName != nil || ingress.Annotations["kubernetes.io/ingress.class"] != "" {
 		return nil
 	}
-	var newest *networkingv1.IngressClass
-	for e := range s.table(s.kinds.rows[ingressClassOrder]).all().entries() {
-		class := e.object.(*networkingv1.IngressClass)
-		if class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] != "true" {
-			continue
-		}
-		if newest == nil || class.CreationTimestamp.After(newest.CreationTimestamp.Time) {
-			newest = class
-		}
-	}
-	if newest != nil {
-		ingress.Spec.IngressClassName = &newest.Name
+	if class, ok := s.defaultClass(ingressClassOrder, networkingv1.AnnotationIsDefaultIngressClass); ok {
+		ingress.Spec.IngressClassName = &class
 	}
 	return nil
 }

@@ -32,14 +32,15 @@ type Request struct {
 	Subresource string // "", "status", "scale", "binding", "eviction" or "finalize"
 
 	// Object is the body of a Create or Update. The server takes it over: the caller must not touch it afterwards, and
-	// must hand in a copy if it does not own it. It has the stored form of its kind (see [Kind.Stored]).
+	// must hand in a copy if it does not own it. It has the stored form of its kind: the Go
+	// type of a built-in, an *unstructured.Unstructured of a custom resource (see [Kind.StoredCopy]).
 	Object Object
 	// PatchType and PatchData are the body of a Patch.
 	PatchType types.PatchType
 	PatchData []byte
 
+	DryRun bool // a Delete may also say it in its options
 	// Create, Update, Patch.
-	DryRun       bool
 	FieldManager string
 	// UserAgent is who sends the request: a write that names no field manager is made under the part before the first slash.
 	UserAgent string
@@ -74,6 +75,9 @@ type Request struct {
 func (r *Request) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
+
+// dryRun reports whether nothing is to be committed. A delete may say so in its options alone.
+func (r *Request) dryRun() bool { return r.DryRun || len(r.Delete.DryRun) > 0 }
 
 // Response is the server's answer.
 type Response struct {

@@ -57,7 +57,7 @@ func (s *Server) apply(req *Request) *Response {
 		return failed(notFound(req.Kind, req.Name))
 	}
 	s.applied(req.Kind)
-	if e != nil && req.review == nil && slices.Contains(e.settled, repetitionOf(req)) {
+	if e != nil && req.review == nil && slices.Contains(e.settled, repetitionOf(req)) && s.admitNamespaceOf(req) == nil {
 		return answer(req.Kind.full(e.fields, e.object), e.object)
 	}
 	config, err := decodeConfig(req)
@@ -80,21 +80,15 @@ func (s *Server) apply(req *Request) *Response {
 	if err != nil {
 		return failed(err)
 	}
-	if err := s.admitUpdate(req); err != nil {
+	if err := s.admitUpdate(req, obj, e); err != nil {
 		return failed(err)
 	}
 	c := claim{write: write{by: recorded}, before: before, entries: merged.entries}
 	if req.Subresource == "" && req.alias == nil { // converting to the version that is stored tidies
 		c.untidy = merged.untidy
 	}
-	if req.review != nil {
-		return s.settleReviewed(req, obj, stored, c)
-	}
-	if err := checkRevision(req.Kind, obj, e); err != nil {
-		return failed(err)
-	}
 	response := s.settle(req, obj, stored, c)
-	if response.Err == nil && response.Committed == 0 && !req.DryRun && len(req.warnings) == 0 &&
+	if response.Err == nil && response.Committed == 0 && !req.DryRun && req.review == nil && len(req.warnings) == 0 &&
 		canon.Equal(&merged.entries, &before.entries) {
 		s.remember(req)
 	}

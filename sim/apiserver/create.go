@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +14,6 @@ import (
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
 )
-
-// wireTime cuts a time down to what its JSON form keeps.
-func wireTime(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // create answers a POST; pkg/endpoints/handlers/create.go and Store.create of
 // pkg/registry/generic/registry/store.go.
@@ -49,7 +45,7 @@ func (s *Server) body(req *Request) (Object, *statusError) {
 	if req.Object == nil {
 		return nil, badRequest("the request for %s has no object", k)
 	}
-	obj, err := k.Stored(req.Object)
+	obj, err := k.toStored(req.Object)
 	switch inner := errors.Unwrap(err); {
 	case inner != nil: // it cannot be read
 		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, inner)
@@ -240,8 +236,3 @@ func (s *Server) validateNew(k *Kind, obj Object) field.ErrorList {
 	}
 	return errs
 }
-
-// errorText is an error that is its text.
-type errorText string
-
-func (e errorText) Error() string { return string(e) }

@@ -28,7 +28,7 @@ func (s *Server) delete(req *Request) *Response {
 			return response
 		}
 	}
-	return s.deleteStored(req, e, options, req.DryRun || len(options.DryRun) > 0)
+	return s.deleteStored(req, e, options, req.dryRun())
 }
 
 // deleteStored deletes an object, or begins to; the options, which are not those of the request, are valid.
@@ -57,8 +57,17 @@ func (s *Server) deleteStored(req *Request, e *entry, options metav1.DeleteOptio
 	if outcome != marking && !k.ReturnsDeleted {
 		response.Object = nil
 	}
-	if outcome != removeNow && options.OrphanDependents != nil && !*options.OrphanDependents {
-		response.Code = http.StatusAccepted // an old way to say that the object is still there
+	if outcome != removeNow {
+		return stillThere(response, &options)
+	}
+	return response
+}
+
+// stillThere completes the response to a delete that leaves its object in the store. Whoever asks by an old option not to orphan
+// dependents is told so by the code; DeleteResource of pkg/endpoints/handlers/delete.go.
+func stillThere(response *Response, options *metav1.DeleteOptions) *Response {
+	if options.OrphanDependents != nil && !*options.OrphanDependents {
+		response.Code = http.StatusAccepted
 	}
 	return response
 }

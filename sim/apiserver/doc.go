@@ -16,10 +16,18 @@
 //
 // # Pipeline
 //
-// A request goes: decode, default, (patch | UID and revision rules), metadata and status resets, validation, deletion
-// rules, no-op check, commit. What differs between kinds is data in the kinds table ([Kinds]), not code. A custom resource
-// is stored as *unstructured.Unstructured, a built-in as its Go type, in the form in which a client would decode it: times
-// in whole seconds, empty lists and maps nil where their JSON form drops them.
+// A request goes through these steps; those in brackets are for who uses them, and cost nobody else anything:
+//
+//	Do       [may they? access.go]  [another version or group of the kind: alias.go]  [again, if webhooks changed the object]
+//	route    the resource, or a subresource: status, scale, binding, eviction, finalize
+//	verb     update.go, create.go, patch.go, apply.go, delete.go, list.go: decode, default, (patch | merge), UID and revision rules
+//	settle   [mutating webhooks]  [may they grant it?]  metadata and status resets, validation, default admission plugins,
+//	         [validating webhooks]  no-op check
+//	commit   store.go: the next revision, the object in the store, an event in the log, which watches follow: watch.go
+//
+// A new object goes through createNamed instead of settle, a deleted one through deleteStored. What differs between kinds is data
+// in the kinds table ([Kinds]), not code. A custom resource is stored as *unstructured.Unstructured, a built-in as its Go type, in
+// the form in which a client would decode it: times in whole seconds, empty lists and maps nil where their JSON form drops them.
 //
 // # Custom resources
 //
@@ -28,6 +36,12 @@
 // are stored in one version, as with the conversion strategy None. A kind of which there is no definition can be added by what is
 // known of it ([Kinds.AddType], [Kinds.AddUnknown], [Kinds.WithTypes]): it follows the same rules without a schema, and using it
 // is a gap.
+//
+// # Admission
+//
+// The default admission plugins that matter to operators are part of the pipeline. Webhooks are those of the configurations in
+// the store, called through [Server.SetWebhookClient], and those given in Go, see [Server.AddHooks]. A [Request] with an Access is
+// one of somebody who may not do everything: package rbac makes it of roles.
 //
 // # Names
 //

@@ -21,6 +21,11 @@ const optimisticLock = "the object has been modified; please apply your changes 
 // statusError is the concrete type of every error the server answers with.
 type statusError = apierrors.StatusError
 
+// errorText is an error that is its text.
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
 func notFound(k *Kind, name string) *statusError {
 	return apierrors.NewNotFound(k.GroupResource(), name)
 }
@@ -100,18 +105,26 @@ func noSuchResource() *statusError {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }
 
+// noSuchMethod is a method that a path does not take.
+func noSuchMethod() *statusError {
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
+}
+
 // noSubresource is a request for a subresource that its kind does not have; of a custom resource, serveResource in
 // pkg/apiserver/customresource_handler.go of k8s.io/apiextensions-apiserver.
-func noSubresource(req *Request) *statusError {
-	if req.Kind.Custom() {
-		return notFound(req.Kind, req.Name)
+func (r *Request) noSubresource() *statusError {
+	if r.Kind.Custom() {
+		return notFound(r.Kind, r.Name)
 	}
 	return noSuchResource()
 }
 
-// noSuchMethod is a method that a path does not take.
-func noSuchMethod() *statusError {
-	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
+// noMethod is a request for what cannot be done with a subresource.
+func (r *Request) noMethod() *statusError {
+	if r.Kind.Custom() {
+		return apierrors.NewMethodNotSupported(r.Kind.GroupResource(), strings.ToLower(string(r.Verb)))
+	}
+	return noSuchMethod()
 }
 
 // tooLargeRevision is a read at a revision that has not happened: pkg/storage/errors.go NewTooLargeResourceVersionError.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -116,6 +117,15 @@ func exhausted(edit func(*policyv1.PodDisruptionBudgetStatus)) func(*evictor) {
 	})
 }
 
+func disruptedPods(count int) func(*evictor) {
+	return budgetWith(func(b *policyv1.PodDisruptionBudget) {
+		b.Status.DisruptedPods = map[string]metav1.Time{}
+		for i := range count {
+			b.Status.DisruptedPods[fmt.Sprint("q", i)] = metav1.NewTime(fixedClock())
+		}
+	})
+}
+
 func refusing(reason, message string) []metav1.Condition {
 	return []metav1.Condition{{
 		Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
@@ -174,6 +184,11 @@ var evictionCases = []evictionCase{
 		given: exhausted(func(s *policyv1.PodDisruptionBudgetStatus) { s.CurrentHealthy = 1 }),
 	},
 	{
+		name: "just enough healthy", code: 429, message: violates, outcome: "untouched, 0 left, 0 disrupted",
+		cause: "The disruption budget b needs 2 healthy pods and has 2 currently",
+		given: exhausted(func(s *policyv1.PodDisruptionBudgetStatus) { s.CurrentHealthy = 2 }),
+	},
+	{
 		name: "enough healthy", code: 429, message: violates, outcome: "untouched, 0 left, 0 disrupted",
 		cause: "The disruption budget b does not allow evicting pods currently",
 		given: exhausted(func(*policyv1.PodDisruptionBudgetStatus) {}),
@@ -190,15 +205,11 @@ var evictionCases = []evictionCase{
 		cause: "The disruption budget b does not allow evicting pods currently (Because): it is so",
 		given: exhausted(func(s *policyv1.PodDisruptionBudgetStatus) { s.Conditions = refusing("Because", "it is so") }),
 	},
+	{name: "many disrupted", code: 201, outcome: "evicted, 0 left, 2001 disrupted", given: disruptedPods(2000)},
 	{
 		name: "too many disrupted", code: 403, outcome: "untouched, 1 left, 2001 disrupted",
 		message: `poddisruptionbudget.policy "b" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB controller`,
-		given: budgetWith(func(b *policyv1.PodDisruptionBudget) {
-			b.Status.DisruptedPods = map[string]metav1.Time{}
-			for i := range 2001 {
-				b.Status.DisruptedPods[fmt.Sprint("q", i)] = metav1.NewTime(fixedClock())
-			}
-		}),
+		given:   disruptedPods(2001),
 	},
 	{name: "pending", given: inPhase(corev1.PodPending), code: 201, outcome: "evicted, 1 left, 0 disrupted"},
 	{name: "succeeded", given: inPhase(corev1.PodSucceeded), code: 201, outcome: "gone, 1 left, 0 disrupted"},
@@ -220,6 +231,14 @@ var evictionCases = []evictionCase{
 		},
 	},
 	{
+		name: "unready, nothing wanted", code: 429, message: violates, outcome: "untouched, 0 left, 0 disrupted",
+		cause: "The disruption budget b needs 0 healthy pods and has 0 currently",
+		given: func(e *evictor) {
+			e.status(unready)
+			exhausted(func(s *policyv1.PodDisruptionBudgetStatus) { s.CurrentHealthy, s.DesiredHealthy = 0, 0 })(e)
+		},
+	},
+	{
 		name: "unready, always allowed", code: 201, outcome: "evicted, 0 left, 0 disrupted",
 		given: func(e *evictor) {
 			e.status(unready)
@@ -233,6 +252,15 @@ var evictionCases = []evictionCase{
 		name: "unready, another uid", code: 429, retry: 10, message: violates, outcome: "untouched, 1 left, 0 disrupted",
 		cause: "The disruption budget b is still being processed by the server.",
 		given: func(e *evictor) { e.status(unready) }, edit: withOptions(anotherUID),
+	},
+	{
+		name: "unready, another uid, locked", code: 409, outcome: "untouched, 1 left, 0 disrupted",
+		message: `Operation cannot be fulfilled on Pod "p": the UID in the precondition (other) does not match the UID in record (UID). ` +
+			`The object might have been deleted and then recreated`,
+		given: func(e *evictor) { e.status(unready) },
+		edit: withOptions(metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: new(types.UID("other")), ResourceVersion: new("1")},
+		}),
 	},
 	{
 		name: "another uid", code: 409, outcome: "untouched, 0 left, 1 disrupted", edit: withOptions(anotherUID),
@@ -387,6 +415,29 @@ func TestEvictionHeld(t *testing.T) {
 	}
 	if pod := e.pod(); pod == nil || *pod.DeletionGracePeriodSeconds != 0 || revision != *options.Preconditions.ResourceVersion {
 		t.Errorf("%+v, or the options were written to", pod)
+	}
+}
+
+// TestEvictionConditionTime: the condition of a pod that was disrupted before keeps its time, one that turns true gets a new one.
+func TestEvictionConditionTime(t *testing.T) {
+	earlier := metav1.NewTime(fixedClock().Add(-time.Hour))
+	for was, want := range map[corev1.ConditionStatus]time.Time{
+		corev1.ConditionTrue:  earlier.Time,
+		corev1.ConditionFalse: fixedClock(),
+	} {
+		e := newEvictor(t)
+		e.status(func(s *corev1.PodStatus) {
+			s.Conditions = append(s.Conditions, corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: was, Reason: "Before", LastTransitionTime: earlier,
+			})
+		})
+		if err := e.evict().Err; err != nil {
+			t.Fatal(err)
+		}
+		conditions := e.pod().Status.Conditions
+		if got := conditions[len(conditions)-1]; !disruptionTarget(got) || !got.LastTransitionTime.Time.Equal(want) {
+			t.Errorf("was %s: %+v, want one since %s", was, got, want)
+		}
 	}
 }
 

@@ -61,14 +61,3 @@ func (k *Kinds) replace(row *Kind, change func(*Kind)) *Kind {
 	}
 	return &other
 }
-
-// WithoutManagedFields returns an object as one who does not care for them wants to see it: the object itself, or a copy that
-// shares everything else.
-func (k *Kind) WithoutManagedFields(obj Object) Object {
-	if obj == nil || len(obj.GetManagedFields()) == 0 {
-		return obj
-	}
-	bare := k.shallowCopy(obj)
-	bare.SetManagedFields(nil)
-	return bare
-}

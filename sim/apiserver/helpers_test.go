@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,17 +26,6 @@ func generic(value any) any {
 		panic(err)
 	}
 	return decoded
-}
-
-func keys(maps ...map[string]any) []string {
-	var names []string
-	for _, m := range maps {
-		for name := range m {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // GoldenKinds returns the kinds of the recordings. Tests share them and must not add to them.

@@ -217,8 +217,8 @@ func (k *Kind) continueKey(listed, namespace, name string) string {
 	return name
 }
 
-// FieldSet returns the values of the object's fields that a field selector can name.
-func (k *Kind) FieldSet(obj Object) fields.Set {
+// fieldSet returns the values of the object's fields that a field selector can name.
+func (k *Kind) fieldSet(obj Object) fields.Set {
 	set := fields.Set{"metadata.name": obj.GetName()}
 	if k.Namespaced {
 		set["metadata.namespace"] = obj.GetNamespace()
@@ -234,7 +234,7 @@ func (k *Kind) Matches(obj Object, byLabel labels.Selector, byField fields.Selec
 	if byLabel != nil && !byLabel.Empty() && !byLabel.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}
-	return byField == nil || byField.Empty() || byField.Matches(k.FieldSet(obj))
+	return byField == nil || byField.Empty() || byField.Matches(k.fieldSet(obj))
 }
 
 // checkFieldSelector refuses a selector by fields the kind cannot be selected by;

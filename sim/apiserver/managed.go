@@ -105,6 +105,17 @@ func (s *Server) WithManagedFields(k *Kind, obj Object) Object {
 	return k.full(&known, obj)
 }
 
+// WithoutManagedFields returns an object as one who does not care for them wants to see it: the object itself, or a copy that
+// shares everything else.
+func (k *Kind) WithoutManagedFields(obj Object) Object {
+	if obj == nil || len(obj.GetManagedFields()) == 0 {
+		return obj
+	}
+	bare := k.shallowCopy(obj)
+	bare.SetManagedFields(nil)
+	return bare
+}
+
 // full returns a stored object with its managedFields.
 func (k *Kind) full(known *ownership, stored Object) Object {
 	if known.tracked || len(known.entries) == 0 {

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,8 +44,8 @@ func (s *Server) admitInto(k *Kind, namespace, name string) *statusError {
 	return err
 }
 
-// admitUpdate refuses to change an object whose namespace has gone; in one that is going away, changes go on.
-func (s *Server) admitUpdate(req *Request) *statusError {
+// admitNamespaceOf refuses to change an object whose namespace has gone; in one that is going away, changes go on.
+func (s *Server) admitNamespaceOf(req *Request) *statusError {
 	if !s.homeless || !req.Kind.Namespaced {
 		return nil
 	}
@@ -69,22 +68,17 @@ func (s *Server) deleteNamespace(req *Request, stored Object) *Response {
 		refusal := errorText("this namespace may not be deleted")
 		return failed(apierrors.NewForbidden(req.Kind.GroupResource(), ns.Name, refusal))
 	}
-	var response *Response
 	switch {
 	case ns.DeletionTimestamp == nil:
 		if err := req.reviewDelete(stored); err != nil {
 			return failed(err)
 		}
-		response = s.write(req.Kind, s.terminating(ns, options), stored, req.DryRun || len(options.DryRun) > 0)
+		return stillThere(s.write(req.Kind, s.terminating(ns, options), stored, req.dryRun()), options)
 	case len(ns.Spec.Finalizers) > 0:
-		response = answer(stored, stored)
+		return stillThere(answer(stored, stored), options)
 	default:
 		return nil
 	}
-	if options.OrphanDependents != nil && !*options.OrphanDependents {
-		response.Code = http.StatusAccepted // as for any object that is still there
-	}
-	return response
 }
 
 // terminating returns a namespace as its first delete leaves it. The finalizers of the garbage collector follow the options in

@@ -278,3 +278,25 @@ func TestNamespaceGone(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadedTerminatingNamespace: a namespace that is loaded may say in one of two ways that it is going away.
+func TestLoadedTerminatingNamespace(t *testing.T) {
+	now := metav1.NewTime(fixedClock())
+	for name, ns := range map[string]*corev1.Namespace{
+		"deletionTimestamp": {ObjectMeta: metav1.ObjectMeta{
+			Name: "n", DeletionTimestamp: &now, Finalizers: []string{"example.com/hold"},
+		}},
+		"phase": {ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}},
+	} {
+		test := newTester(t)
+		if err := test.Load(ns); err != nil {
+			t.Fatal(err)
+		}
+		config := newConfig("c")
+		config.Namespace = "n"
+		err := test.Do(&Request{Verb: schedule.Create, Kind: test.kind("ConfigMap"), Namespace: "n", Object: config}).Err
+		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			t.Errorf("%s: %v, want it to be refused", name, err)
+		}
+	}
+}

@@ -47,10 +47,10 @@ func (k *Kind) Decode(data []byte) (Object, error) {
 // Encode returns the object as JSON, as a real server sends it.
 func (k *Kind) Encode(obj Object) ([]byte, error) { return json.Marshal(obj) }
 
-// Stored returns an object in the form the server stores: the Go type of a built-in, *unstructured.Unstructured for a
+// toStored returns an object in the form the server stores: the Go type of a built-in, *unstructured.Unstructured for a
 // custom resource, with apiVersion and kind set. An object that has this form is returned itself, not a copy; one of
 // another form is converted.
-func (k *Kind) Stored(obj Object) (Object, error) {
+func (k *Kind) toStored(obj Object) (Object, error) {
 	_, untyped := obj.(*unstructured.Unstructured)
 	switch {
 	case k.Custom() && !untyped:
@@ -79,7 +79,7 @@ func (k *Kind) StoredCopy(obj Object) (Object, error) {
 	u, untyped := obj.(*unstructured.Unstructured)
 	switch {
 	case untyped && k.Custom() && decoded(u.Object):
-		return k.Stored(u.DeepCopy())
+		return k.toStored(u.DeepCopy())
 	case untyped:
 		data, err := json.Marshal(u.Object)
 		if err != nil {
@@ -87,9 +87,9 @@ func (k *Kind) StoredCopy(obj Object) (Object, error) {
 		}
 		return k.Decode(data)
 	case k.Custom(): // converting copies
-		return k.Stored(obj)
+		return k.toStored(obj)
 	default:
-		return k.Stored(obj.DeepCopyObject().(Object))
+		return k.toStored(obj.DeepCopyObject().(Object))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,25 +110,8 @@ func (s *Server) route(req *Request) *Response {
 		if !req.Kind.Custom() {
 			s.gap(fmt.Sprintf("%s/%s is not modelled: requests to it are answered with 404", req.Kind.Resource, req.Subresource))
 		}
-		return failed(noSubresource(req))
+		return failed(req.noSubresource())
 	}
-}
-
-// noSubresource is a subresource that the kind does not have; ServeHTTP in pkg/apiserver/customresource_handler.go of
-// k8s.io/apiextensions-apiserver v1.36 for custom resources.
-func (r *Request) noSubresource() *statusError {
-	if r.Kind.Custom() {
-		return notFound(r.Kind, r.Name)
-	}
-	return noSuchResource()
-}
-
-// noMethod is something that cannot be done with a subresource.
-func (r *Request) noMethod() *statusError {
-	if r.Kind.Custom() {
-		return apierrors.NewMethodNotSupported(r.Kind.GroupResource(), strings.ToLower(string(r.Verb)))
-	}
-	return noSuchMethod()
 }
 
 func (s *Server) doResource(req *Request) *Response {

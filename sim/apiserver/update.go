@@ -62,29 +62,42 @@ func checkName(req *Request, obj Object) *statusError {
 }
 
 // replace is the part that PUT and PATCH share: the stored object gives way to obj, which belongs to the server; Store.Update
-// of pkg/registry/generic/registry/store.go. The entry is valid until the commit.
+// of pkg/registry/generic/registry/store.go.
 func (s *Server) replace(req *Request, obj Object, e *entry) *Response {
 	return s.replaceThrough(req, req.Subresource, obj, e)
 }
 
 // replaceThrough does so for a request to a subresource, which may own what it changes of the main resource.
 func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e *entry) *Response {
-	stored := e.object
-	if err := s.admitUpdate(req); err != nil {
+	if err := s.admitUpdate(req, obj, e); err != nil {
 		return failed(err)
 	}
-	if req.review != nil {
-		return s.settleReviewed(req, obj, stored, s.claim(req, subresource, obj, e))
-	}
-	if err := checkRevision(req.Kind, obj, e); err != nil {
-		return failed(err)
-	}
+	stored := e.object // the claim may make the entry another one
 	return s.settle(req, obj, stored, s.claim(req, subresource, obj, e))
 }
 
-// settle is the rest of it, once it is known who owns the fields of the new object.
+// admitUpdate refuses an update of an object whose namespace has gone, or that was made from another revision of it. Mutating
+// webhooks are asked before the revision is looked at: where there are any, that is left to [Server.mutateUpdate].
+func (s *Server) admitUpdate(req *Request, obj Object, e *entry) *statusError {
+	if err := s.admitNamespaceOf(req); err != nil {
+		return err
+	}
+	if req.review != nil {
+		return nil
+	}
+	return checkRevision(req.view(), obj, e)
+}
+
+// settle is the rest of it, once it is known who owns the fields of the new object: its steps are those of Store.Update,
+// rest.BeforeUpdate and GuaranteedUpdate, in their order.
 func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	k := req.Kind
+	if req.review != nil {
+		var err *statusError
+		if obj, err = s.mutateUpdate(req, obj, stored, &c); err != nil {
+			return failed(err)
+		}
+	}
 	if err := s.checkGrant(req, obj, stored); err != nil {
 		return failed(err)
 	}

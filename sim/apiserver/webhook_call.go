@@ -51,7 +51,7 @@ func (v verdict) fails(h *hook) *statusError {
 
 // ask calls a webhook about a request, and applies what a mutating one wants changed.
 func (v *review) ask(h *hook, m *matched, a *attributes) verdict {
-	if v.dryRun() && !harmless(h) {
+	if v.req.dryRun() && !harmless(h) {
 		return verdict{refusal: badRequest("admission webhook %q does not support dry run", h.spec.Name)}
 	}
 	request, failure := v.request(h, m, a)
@@ -119,7 +119,7 @@ func (v *review) request(h *hook, m *matched, a *attributes) (*admissionv1.Admis
 		Kind: gvk, Resource: resourceOf(m.view), SubResource: a.subresource,
 		RequestKind: &asked, RequestResource: new(resourceOf(a.view)), RequestSubResource: a.subresource,
 		Name: a.name, Namespace: a.namespace, Operation: a.operation, UserInfo: v.req.userInfo(),
-		DryRun: new(v.dryRun()), Options: runtime.RawExtension{Raw: v.options(a.operation)},
+		DryRun: new(v.req.dryRun()), Options: runtime.RawExtension{Raw: v.options(a.operation)},
 	}
 	for _, part := range []struct {
 		obj Object
@@ -165,7 +165,7 @@ func (r *Request) userInfo() authenticationv1.UserInfo {
 // handlers/patch.go patchToUpdateOptions.
 func (v *review) options(operation admissionv1.Operation) []byte {
 	var dryRun []string
-	if v.dryRun() {
+	if v.req.dryRun() {
 		dryRun = []string{metav1.DryRunAll}
 	}
 	meta := func(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: kind} }
@@ -188,8 +188,6 @@ func (v *review) options(operation admissionv1.Operation) []byte {
 	}
 	return data
 }
-
-func (v *review) dryRun() bool { return v.req.DryRun || len(v.req.Delete.DryRun) > 0 }
 
 // call sends a request to a webhook, and checks what comes back.
 func (v *review) call(h *hook, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, *callError) {

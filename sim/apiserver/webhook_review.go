@@ -135,7 +135,6 @@ func (v *review) askMutating(a *attributes) *statusError {
 				for id := range asked {
 					again[id] = true
 				}
-				clear(asked)
 				anyChange = true
 			}
 			if p := h.spec.ReinvocationPolicy; p != nil && *p == registrationv1.IfNeededReinvocationPolicy {
@@ -262,18 +261,15 @@ func (r *Request) reviewForeign(gvk schema.GroupVersionKind, obj, old, stored Ob
 	return a.object, v.current(stored)
 }
 
-// settleReviewed is what [Server.settle] does, after the mutating webhooks. These are asked before the revision is looked at:
-// Store.Update of pkg/registry/generic/registry/store.go.
-func (s *Server) settleReviewed(req *Request, obj, stored Object, c claim) *Response {
-	obj, err := req.review.mutate(obj, stored, &c)
-	if err == nil {
-		err = req.review.current(stored)
-	}
-	if err == nil {
-		err = checkRevision(req.Kind, obj, s.table(req.Kind).get(req.Namespace, req.Name))
-	}
+// mutateUpdate has the mutating webhooks change an object that is to take the place of a stored one, and then looks at its
+// revision: Store.Update of pkg/registry/generic/registry/store.go.
+func (s *Server) mutateUpdate(req *Request, obj, stored Object, c *claim) (Object, *statusError) {
+	obj, err := req.review.mutate(obj, stored, c)
 	if err != nil {
-		return failed(err)
+		return nil, err
 	}
-	return s.settle(req, obj, stored, c)
+	if err := req.review.current(stored); err != nil {
+		return nil, err
+	}
+	return obj, checkRevision(req.view(), obj, s.table(req.Kind).get(req.Namespace, req.Name))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -427,7 +428,7 @@ func TestWebhookMatching(t *testing.T) {
 						ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "a"}}})
 			})
 			step("namespace", func() {
-				test.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: blueTeam.MatchLabels}})
+				test.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: maps.Clone(blueTeam.MatchLabels)}})
 			})
 			step("labelled", func() {
 				labelled := newSet("l")
@@ -497,6 +498,23 @@ func TestWebhookRequest(t *testing.T) {
 	check("generateName", "CREATE", "/v1, Kind=ConfigMap", "/v1, Resource=configmaps", "", "default/", "CreateOptions", true, false)
 	test.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	check("namespace", "CREATE", "/v1, Kind=Namespace", "/v1, Resource=namespaces", "", "n/n", "CreateOptions", true, false)
+}
+
+// TestWebhookSeesNoSystemFields: what a client says of fields that the server fills in is gone before webhooks are asked.
+func TestWebhookSeesNoSystemFields(t *testing.T) {
+	test, a := hookTester(t)
+	test.mutating("m", mutatingHook("m.example.com"))
+	config := newConfig("c")
+	config.UID, config.CreationTimestamp = "mine", metav1.NewTime(fixedClock())
+	config.DeletionTimestamp, config.SelfLink = &config.CreationTimestamp, "/here"
+	test.create(config)
+	var sent corev1.ConfigMap
+	if err := json.Unmarshal(a.last.Object.Raw, &sent); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(metav1.ObjectMeta{Name: "c", Namespace: "default"}, sent.ObjectMeta); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
 }
 
 type setType = appsv1.StatefulSet
@@ -679,6 +697,82 @@ func TestWebhookOvertakes(t *testing.T) {
 	if !apierrors.IsConflict(response.Err) {
 		t.Errorf("an update with a lock: %v", response.Err)
 	}
+}
+
+// TestValidatingWebhookOvertakes: so does a validating one, which is asked once more, about what it has made of the object.
+func TestValidatingWebhookOvertakes(t *testing.T) {
+	test, a := hookTester(t)
+	stored := test.createConfig("c").Object
+	test.validating("v", validatingHook("v.example.com"))
+	var seen []string
+	a.answers["v.example.com"] = func(request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		seen = append(seen, string(request.OldObject.Raw))
+		if len(seen) == 1 {
+			change(test, "", stored, func(c *corev1.ConfigMap) { c.Data["hook"] = "x" })
+		}
+		return allow(), nil
+	}
+	after := test.do(&Request{Verb: schedule.Patch, Kind: test.kind("ConfigMap"), Namespace: "default", Name: "c",
+		PatchType: types.MergePatchType, PatchData: []byte(`{"data":{"client":"y"}}`)}).Object.(*corev1.ConfigMap)
+	if diff := cmp.Diff(map[string]string{"k": "v", "hook": "x", "client": "y"}, after.Data); diff != "" {
+		t.Error(diff)
+	}
+	if last := seen[len(seen)-1]; len(seen) != 3 || !strings.Contains(last, `"hook":"x"`) {
+		t.Errorf("asked %d times, at last about %s", len(seen), last)
+	}
+}
+
+// TestWebhookOvertakesCollection: what the delete of a collection has committed before it starts over counts, though in the end it
+// is refused.
+func TestWebhookOvertakesCollection(t *testing.T) {
+	test, a := hookTester(t)
+	test.createConfig("a")
+	b := test.createConfig("b").Object
+	test.validating("v", validatingHook("v.example.com", func(w *registrationv1.MutatingWebhook) {
+		w.Rules[0].Operations = []registrationv1.OperationType{registrationv1.Delete}
+	}))
+	a.answers["v.example.com"] = func(*admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		switch len(a.asked) {
+		case 1: // about a
+		case 2:
+			change(test, "", b, func(c *corev1.ConfigMap) { c.Data["hook"] = "x" })
+		default:
+			return &admissionv1.AdmissionResponse{}, nil
+		}
+		return allow(), nil
+	}
+	before := test.Revision()
+	response := test.Do(&Request{Verb: schedule.DeleteCollection, Kind: test.kind("ConfigMap"), Namespace: "default"})
+	test.refused(response, 400, "", `admission webhook "v.example.com" denied the request without explanation`)
+	if response.Committed != before+1 {
+		t.Errorf("committed at %d, want %d: a is gone", response.Committed, before+1)
+	}
+}
+
+// TestWebhookNamespaceLabels: a webhook that selects namespaces is asked about a write to one by the labels that it writes, unless
+// it writes to a subresource.
+func TestWebhookNamespaceLabels(t *testing.T) {
+	test, a := hookTester(t)
+	ns := test.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+	test.mutating("m", mutatingHook("m.example.com", func(w *registrationv1.MutatingWebhook) {
+		w.Rules, w.NamespaceSelector = []registrationv1.RuleWithOperations{rule("namespaces", "namespaces/*")}, blueTeam
+	}))
+	paint := func(labels map[string]string) func(*corev1.Namespace) {
+		return func(n *corev1.Namespace) { n.Labels = maps.Clone(labels) }
+	}
+	change(test, "status", ns, paint(blueTeam.MatchLabels))
+	test.expect(a)
+	change(test, "status", ns, paint(nil))
+	test.expect(a, "m.example.com") // it was blue
+	change(test, "", ns, paint(blueTeam.MatchLabels))
+	test.expect(a, "m.example.com")
+	change(test, "", ns, paint(nil))
+	test.expect(a)
+	test.remove(ns, metav1.DeleteOptions{})
+	test.expect(a)
+	blue := test.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: maps.Clone(blueTeam.MatchLabels)}})
+	test.remove(blue, metav1.DeleteOptions{})
+	test.expect(a, "m.example.com", "m.example.com")
 }
 
 // TestWebhookDeletes: a pod that is marked and removed by one delete is asked about twice; updateForGracefulDeletionAndFinalizers

@@ -55,6 +55,9 @@ func tidierOf(t reflect.Type) tidier {
 	}
 }
 
+// wireTime cuts a time down to what its JSON form keeps.
+func wireTime(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
 // tidyTime writes only where there is something to change: the time may be shared with a stored object.
 func tidyTime(t *time.Time, precision time.Duration) {
 	if !t.IsZero() && (t.Location() != time.UTC || t.Nanosecond()%int(precision) != 0) {

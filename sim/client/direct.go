@@ -128,9 +128,9 @@ func (d *Direct) split(list client.ObjectList, options *client.ListOptions) (ind
 	for _, r := range options.FieldSelector.Requirements() {
 		index := d.indexes[indexKey{kind.GroupVersionKind, r.Field}]
 		switch {
-		case index == nil && r.Operator == selection.NotEquals:
+		case r.Operator == selection.NotEquals:
 			others = append(others, fields.OneTermNotEqualSelector(r.Field, r.Value))
-		case index == nil || r.Operator == selection.NotEquals:
+		case index == nil:
 			others = append(others, fields.OneTermEqualSelector(r.Field, r.Value))
 		default:
 			indexed = append(indexed, indexedField{index, r.Value})

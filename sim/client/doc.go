@@ -29,12 +29,20 @@
 // A panic in a reconciler, handler, index function or runnable ends the run and is a finding, whatever RecoverPanic says. One
 // in a goroutine that the operator starts itself ends the whole test binary: nobody can recover it.
 //
+// The admission webhooks that are registered with the manager's webhook server answer from its start on, each in the middle of a
+// request that a configuration in the store has sent to it: [sim.Env.ServeWebhooks].
+//
+// # Without an engine
+//
+// [Direct] is a client for ordinary unit tests, which watches too (client.WithWatch): package simtest makes it. Its requests are
+// executed at once.
+//
 // # What is not modelled yet
 //
 //   - Leader election: the process always leads. Conversion webhooks can be registered and are never called; admission webhooks are.
 //   - Resyncs, unless a SyncPeriod asks for them: they mask lost events. Their period has no jitter.
 //   - A cache of several namespaces is listed in the order of these. Errors of transforms are reported as gaps.
-//   - Clients that watch (client.WithWatch).
+//   - Clients of a manager that watch (client.WithWatch).
 //   - Raw client-go through GetConfig or GetHTTPClient gets an explicit error.
 //   - Event handlers of one process run one at a time: one that waits for a call holds up the others.
 //   - Package-level loggers, as log.Log, write where they always do, and not into the history.

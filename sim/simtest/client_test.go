@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -266,6 +267,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+func nodeOf(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }
+
 // TestIndexes checks lists by fields.
 func TestIndexes(t *testing.T) {
 	var objects []client.Object
@@ -276,7 +279,10 @@ func TestIndexes(t *testing.T) {
 	}
 	c := simtest.NewClientBuilder(t).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "image", func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.Containers[0].Image} }).
-		WithIndex(&corev1.Pod{}, "node", func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }).Build()
+		WithIndex(&corev1.Pod{}, "node", nodeOf).WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).Build()
+	selecting := func(text string) client.ListOption {
+		return client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie(text)}
+	}
 	loose := &unstructured.UnstructuredList{}
 	loose.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	for _, test := range []struct {
@@ -294,6 +300,8 @@ func TestIndexes(t *testing.T) {
 		{"unstructured", loose, []client.ListOption{client.MatchingFields{"node": "one"}}, "p0 p2 p3"},
 		{"the server's own", &corev1.PodList{}, []client.ListOption{client.MatchingFields{"spec.nodeName": "two"}}, "p1"},
 		{"both", &corev1.PodList{}, []client.ListOption{client.MatchingFields{"node": "one", "metadata.name": "p2"}}, "p2"},
+		{"an index, and not the server's own", &corev1.PodList{}, []client.ListOption{selecting("node=one,metadata.name!=p2")}, "p0 p3"},
+		{"an index, and not another one", &corev1.PodList{}, []client.ListOption{selecting("image=main:1,spec.nodeName!=two")}, "p0 p2 p3"},
 		{"none", &corev1.PodList{}, []client.ListOption{client.MatchingFields{"color": "red"}}, `field label not supported: color`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -95,13 +95,13 @@ func ValidName(kind string) apivalidation.ValidateNameFunc {
 func ValidateMetadata(meta, old metav1.Object, rules MetadataRules, version string) field.ErrorList {
 	root := field.NewPath("metadata")
 	if old == nil {
-		errs := validateWhole(meta, nil, rules.Namespaced, rules.Name, version)
+		errs := validateWhole(meta, nil, rules.Namespaced, rules.Name, version, root)
 		if rules.Checks.qualified() {
 			errs = append(errs, validateFinalizers(meta.GetFinalizers(), root)...)
 		}
 		return errs
 	}
-	whole := validateWhole(meta, old, rules.Namespaced, path.ValidatePathSegmentName, version)
+	whole := validateWhole(meta, old, rules.Namespaced, path.ValidatePathSegmentName, version, root)
 	update := apivalidation.ValidateObjectMetaAccessorUpdate(meta, old, root)
 	if since(version, 37) { // the library has the words of 1.36, and the others have been said
 		update = slices.DeleteFunc(update, func(e *field.Error) bool { return strings.HasPrefix(e.Field, "metadata.ownerReferences") })
@@ -125,8 +125,9 @@ func ValidateMetadata(meta, old metav1.Object, rules MetadataRules, version stri
 }
 
 // validateWhole is ValidateObjectMetaAccessor in k8s.io/apimachinery pkg/api/validation/objectmeta.go, in the words of the version.
-func validateWhole(meta, old metav1.Object, namespaced bool, name apivalidation.ValidateNameFunc, version string) field.ErrorList {
-	root := field.NewPath("metadata")
+func validateWhole(
+	meta, old metav1.Object, namespaced bool, name apivalidation.ValidateNameFunc, version string, root *field.Path,
+) field.ErrorList {
 	sparse := changed(meta, old)
 	finalizers, managed := sparse.Finalizers, sparse.ManagedFields
 	sparse.Finalizers, sparse.ManagedFields = nil, nil

@@ -45,7 +45,9 @@ type Authorizer = rbac.Authorizer
 // AuthorizerFunc makes an Authorizer of a function.
 type AuthorizerFunc = rbac.AuthorizerFunc
 
-// admit finds out who sends a request, and refuses it if they may not. Nil with nil is somebody who may do everything.
+// admit finds out who sends a request, and refuses it if they may not, before anything else of it is looked at. Nil with nil is
+// somebody who may do everything. The server that executes the request asks the authorizer again, as it does whatever way a
+// request comes, and needs the access for what a write may turn out to be, such as a create.
 func (h *Handler) admit(r *http.Request, t target) (*rbac.Access, error) {
 	find := h.User
 	if find == nil {

@@ -133,7 +133,8 @@ func (c *call) create() (*answer, error) {
 	return c.execute(req, form)
 }
 
-// update answers a PUT; pkg/endpoints/handlers/update.go.
+// update answers a PUT; pkg/endpoints/handlers/update.go. Other than for a POST, the body is read, and the parameters are looked
+// at, before its media type is.
 func (c *call) update() (*answer, error) {
 	form, err := c.form()
 	if err != nil {
@@ -227,6 +228,17 @@ func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 	return options, nil
 }
 
+// deletes puts the options of a DELETE into a request.
+func (c *call) deletes(req *apiserver.Request) error {
+	options, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	options.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // behind a feature gate that is off
+	req.Delete = options
+	return nil
+}
+
 // delete answers a DELETE of one object.
 func (c *call) delete() (*answer, error) {
 	form, err := c.form()
@@ -234,10 +246,9 @@ func (c *call) delete() (*answer, error) {
 		return nil, err
 	}
 	req := c.request(schedule.Delete)
-	if req.Delete, err = c.deleteOptions(); err != nil {
+	if err := c.deletes(req); err != nil {
 		return nil, err
 	}
-	req.Delete.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // behind a feature gate that is off
 	return c.execute(req, form)
 }
 
@@ -253,9 +264,8 @@ func (c *call) deleteCollection() (*answer, error) {
 	}
 	req := c.request(schedule.DeleteCollection)
 	selects(req, options)
-	if req.Delete, err = c.deleteOptions(); err != nil {
+	if err := c.deletes(req); err != nil {
 		return nil, err
 	}
-	req.Delete.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
 	return c.execute(req, form)
 }

@@ -266,7 +266,7 @@ func TestAggregation(t *testing.T) {
 	policy := load(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: whole}
+metadata: {name: whole, labels: {part: "yes"}}
 aggregationRule:
   clusterRoleSelectors:
   - matchLabels: {part: "yes"}
@@ -337,6 +337,9 @@ func TestGrants(t *testing.T) {
 		{rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics/cadvisor", "/healthz"}, Verbs: []string{"get"}}, ""},
 		{rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
 			prefix + `{NonResourceURLs:["/metrics"], Verbs:["get"]}`},
+		{rbacv1.PolicyRule{NonResourceURLs: []string{"/livez", "/readyz/*"}, Verbs: []string{"get", "post"}},
+			prefix + `{NonResourceURLs:["/livez"], Verbs:["post"]}` + "\n" + `{NonResourceURLs:["/readyz/*"], Verbs:["get"]}` + "\n" +
+				`{NonResourceURLs:["/readyz/*"], Verbs:["post"]}`},
 		{rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 			prefix + `{APIGroups:["*"], Resources:["*"], Verbs:["*"]}`},
 	}

@@ -15,7 +15,7 @@ func Allows(rule *rbacv1.PolicyRule, a Attributes) bool {
 		return false
 	}
 	if a.Resource == "" {
-		return slices.ContainsFunc(rule.NonResourceURLs, func(path string) bool { return path == "*" || coversPath(path, a.Path) })
+		return slices.ContainsFunc(rule.NonResourceURLs, func(path string) bool { return coversPath(path, a.Path) })
 	}
 	return holds(rule.APIGroups, rbacv1.APIGroupAll, a.Group) &&
 		slices.ContainsFunc(rule.Resources, func(name string) bool { return matchesResource(name, a.Resource, a.Subresource) }) &&
