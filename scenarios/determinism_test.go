@@ -1,6 +1,7 @@
 package scenarios_test
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,10 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
 	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/client"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -45,42 +53,122 @@ func shipped(t *testing.T) []string {
 	return files
 }
 
+// numberOfSeeds returns how many seeds, and faults, a scenario is run with: SIM_RUNS, or few.
+func numberOfSeeds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("SIM_RUNS")
+	if text == "" {
+		return 15
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("SIM_RUNS is %q, want a positive number", text)
+	}
+	return n
+}
+
 // TestDeterminism runs every shipped scenario in the default order, by random walks, and with each of some faults, in the
 // default order and in a walk; twice under each of GOMAXPROCS 1 and 2, each time from a world of its own. It compares the
 // hashes of the histories. SIM_RUNS sets the number of seeds, and of faults.
 func TestDeterminism(t *testing.T) {
-	seeds := 15
-	if text := os.Getenv("SIM_RUNS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("SIM_RUNS is %q, want a positive number", text)
-		}
-		seeds = n
-	}
 	registry := &scenarios.Registry{}
 	clickhouse.Register(registry)
-	for _, file := range shipped(t) {
+	for _, file := range append(shipped(t), "clickhouse/testdata/rbac/complete.yaml", "clickhouse/testdata/rbac/lacking.yaml") {
 		t.Run(file, func(t *testing.T) {
-			first := hashes(t, registry, file, seeds, 1)
-			for _, processors := range []int{1, 2, 2} {
-				for i, hash := range hashes(t, registry, file, seeds, processors) {
-					if hash != first[i] {
-						t.Errorf("run %d under GOMAXPROCS %d has hash %016x, the first had %016x", i, processors, hash, first[i])
-					}
-				}
-			}
-			if distinct := len(unique(first)); distinct < seeds/2 {
-				t.Errorf("%d runs have only %d different histories: the seeds do not matter", len(first), distinct)
-			}
+			checkDeterminism(t, registry, func() (*scenarios.Scenario, error) {
+				return scenarios.Load(file, scenarios.Options{Registry: registry})
+			})
 		})
 	}
 }
 
+// TestDeterminismOfFeatures does the same with webhooks, whose handlers run in the middle of others' requests, with namespaces that
+// are emptied and made again, and with a client whose reads wait for its writes.
+func TestDeterminismOfFeatures(t *testing.T) {
+	registry := &scenarios.Registry{}
+	registry.Add("secrets/buggy", secretOperator(true))
+	registry.Add("secrets/fixed", secretOperator(false))
+	registerCopier(registry)
+	registry.Add("consistent", consistentCopier())
+	const racers = "  racers:\n  - {name: stamp, type: Annotator, annotator: " +
+		"{kind: ConfigMap, name: app, every: 1ms, times: 9, annotation: example.com/stamp}}\n"
+	const faults = "  faults:\n    rules:\n    - {name: stale, type: CacheLag}\n    - {name: lost, type: LostResponse}\n" +
+		"    - {name: crash, type: Crash, match: {actor: operator}}\n"
+	tests := []struct {
+		name, scenario, operator, more string
+		files                          map[string]string
+	}{
+		{"webhooks", hookScenario, "secrets/buggy", racers, hookFiles},
+		{"webhooks of a fixed operator", hookScenario, "secrets/fixed", racers, hookFiles},
+		{"namespaces", namespaceScenario, "copier/buggy", faults, namespaceFiles},
+		{"namespaces and a consistent client", namespaceScenario, "consistent", faults, namespaceFiles},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			text := strings.Replace(test.scenario, "reconciler: secrets/buggy", "reconciler: "+test.operator, 1)
+			text = strings.Replace(text, "reconciler: copier/buggy", "reconciler: "+test.operator, 1)
+			text = strings.Replace(text, "  variables:\n", test.more+"  variables:\n", 1)
+			files := fstest.MapFS{"scenario.yaml": {Data: []byte(text)}}
+			for name, content := range test.files {
+				files[name] = &fstest.MapFile{Data: []byte(content)}
+			}
+			checkDeterminism(t, registry, func() (*scenarios.Scenario, error) {
+				return scenarios.LoadFS(files, "scenario.yaml", scenarios.Options{Registry: registry})
+			})
+		})
+	}
+}
+
+// consistentCopier copies the ConfigMap of the namespace default to the namespace shop in two steps, with a client that reads its
+// own writes.
+func consistentCopier() scenarios.Reconciler {
+	return scenarios.Reconciler{Doc: "copies ConfigMaps", Program: func(o scenarios.ProgramOptions) sim.Program {
+		return client.Manager(o.Scheme, func(m ctrl.Manager) error {
+			c := m.GetClient()
+			return ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Complete(reconcile.Func(
+				func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+					source, copied := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+					if err := c.Get(ctx, request.NamespacedName, source); err != nil || request.Namespace != "default" {
+						return ctrl.Result{}, ctrlclient.IgnoreNotFound(err)
+					}
+					copied.Namespace, copied.Name = "shop", "copy"
+					if err := c.Create(ctx, copied); ctrlclient.IgnoreAlreadyExists(err) != nil {
+						return ctrl.Result{}, err
+					}
+					if err := c.Get(ctx, ctrlclient.ObjectKeyFromObject(copied), copied); err != nil || copied.Data != nil {
+						return ctrl.Result{}, err
+					}
+					copied.Data = source.Data
+					return ctrl.Result{}, c.Update(ctx, copied)
+				}))
+		}, client.ReadYourWrites())
+	}}
+}
+
+// checkDeterminism runs a scenario again and again, and compares the hashes.
+func checkDeterminism(t *testing.T, registry *scenarios.Registry, load func() (*scenarios.Scenario, error)) {
+	t.Helper()
+	seeds := numberOfSeeds(t)
+	first := hashes(t, registry, load, seeds, 1)
+	for _, processors := range []int{1, 2, 2} {
+		for i, hash := range hashes(t, registry, load, seeds, processors) {
+			if hash != first[i] {
+				t.Errorf("run %d under GOMAXPROCS %d has hash %016x, the first had %016x", i, processors, hash, first[i])
+			}
+		}
+	}
+	if distinct := len(unique(first)); distinct < seeds/2 {
+		t.Errorf("%d runs have only %d different histories: the seeds do not matter", len(first), distinct)
+	}
+}
+
 // hashes returns the hashes of the settling, the default order and the walks of a scenario.
-func hashes(t *testing.T, registry *scenarios.Registry, file string, seeds, processors int) []uint64 {
+func hashes(
+	t *testing.T, registry *scenarios.Registry, load func() (*scenarios.Scenario, error), seeds, processors int,
+) []uint64 {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-	scenario, err := scenarios.Load(file, scenarios.Options{Registry: registry})
+	scenario, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}

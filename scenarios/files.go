@@ -156,7 +156,7 @@ func (t *tree) manifests(directory string) ([]string, error) {
 	for _, entry := range entries {
 		base := strings.TrimSuffix(entry.Name(), path.Ext(entry.Name()))
 		isYAML := slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(entry.Name()))
-		if isYAML && !entry.IsDir() && base != "kustomization" {
+		if isYAML && !entry.IsDir() && base != "kustomization" && base != "kustomizeconfig" {
 			names = append(names, path.Join(directory, entry.Name()))
 		}
 	}

@@ -181,7 +181,8 @@ func (l *loader) checkObject(o fileObject, kind *apiserver.Kind, object apiserve
 	if errors.As(err, &invalid) && invalid.ErrStatus.Details != nil && len(invalid.ErrStatus.Details.Causes) > 0 {
 		var problems []Diagnostic
 		for _, cause := range invalid.ErrStatus.Details.Causes {
-			problems = append(problems, o.at(cause.Field, lowerFirst(cause.Message)))
+			where := strings.TrimPrefix(cause.Field, "<nil>") // which is how a path to the object itself is printed
+			problems = append(problems, o.at(where, lowerFirst(cause.Message)))
 		}
 		return problems
 	}
@@ -229,5 +230,5 @@ func (l *loader) checkOwners(from []fileObject, given []apiserver.Object) {
 
 // objectID names an object among all of a scenario.
 func objectID(gvk schema.GroupVersionKind, namespace, name string) string {
-	return fmt.Sprintf("%s %s", gvk.GroupKind(), types.NamespacedName{Namespace: namespace, Name: name})
+	return gvk.GroupKind().String() + " " + strings.TrimPrefix(types.NamespacedName{Namespace: namespace, Name: name}.String(), "/")
 }

@@ -246,8 +246,8 @@ func keyText(key ast.MapKeyNode) string {
 
 // join appends a key to a path.
 func join(path, key string) string {
-	if path == "" {
-		return key
+	if path == "" || key == "" {
+		return path + key
 	}
 	return path + "." + key
 }

@@ -269,12 +269,13 @@ spec:
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	root := filepath.Join(t.TempDir(), "root")
 	files := map[string]string{
-		"../outside.yaml":         object,
-		"object.yaml":             object,
-		"deep/object.yaml":        object,
-		"deep/kustomization.yaml": "resources: [object.yaml]\n",
-		"deep/down/object.yaml":   object,
-		"deep/down/scenario.yaml": fmt.Sprintf(scenario, test.path),
+		"../outside.yaml":           object,
+		"object.yaml":               object,
+		"deep/object.yaml":          object,
+		"deep/kustomization.yaml":   "resources: [object.yaml]\n",
+		"deep/kustomizeconfig.yaml": "nameReference: []\n",
+		"deep/down/object.yaml":     object,
+		"deep/down/scenario.yaml":   fmt.Sprintf(scenario, test.path),
 	}
 	if test.mark != "" {
 		files[test.mark] = ""

@@ -97,17 +97,22 @@ spec:
     rule: shop != null && shop.status.phase == 'Terminating'
 `
 
-// TestRecreatedNamespace deletes the namespace of an operator's object and creates it again. The operator must not give up when
-// it is refused: nothing will tell it that the namespace is there again.
-func TestRecreatedNamespace(t *testing.T) {
-	files := fstest.MapFS{
-		"scenario.yaml":  {Data: []byte(namespaceScenario)},
-		"namespace.yaml": {Data: []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")},
-		"objects.yaml": {Data: []byte(`
+// namespaceFiles are the files that namespaceScenario names.
+var namespaceFiles = map[string]string{
+	"namespace.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+	"objects.yaml": `
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: source, namespace: default}, data: {k: v}}
-`)},
+`,
+}
+
+// TestRecreatedNamespace deletes the namespace of an operator's object and creates it again. The operator must not give up when
+// it is refused: nothing will tell it that the namespace is there again.
+func TestRecreatedNamespace(t *testing.T) {
+	files := fstest.MapFS{"scenario.yaml": {Data: []byte(namespaceScenario)}}
+	for name, content := range namespaceFiles {
+		files[name] = &fstest.MapFile{Data: []byte(content)}
 	}
 	var registry scenarios.Registry
 	registerCopier(&registry)

@@ -77,8 +77,8 @@ type MatrixEntry struct {
 }
 
 // FileReference names a file of Kubernetes objects: one YAML or JSON document, several, or a List as `kubectl get -o yaml`
-// prints it. If it names a directory, all its *.yaml, *.yml and *.json files are meant but kustomizations, in the order of
-// their names; its sub-directories are not.
+// prints it. If it names a directory, all its *.yaml, *.yml and *.json files are meant but kustomizations and their
+// kustomizeconfig.yaml, in the order of their names; its sub-directories are not.
 type FileReference struct {
 	// Path is relative to the scenario file, with slashes. It must stay inside the repository that holds the scenario.
 	Path string `json:"path"`

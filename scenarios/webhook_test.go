@@ -99,6 +99,12 @@ spec:
   - {name: with-a-token, type: Terminal, rule: secret == null || has(secret.data) && "token" in secret.data}
 `
 
+// hookFiles are the files that hookScenario names.
+var hookFiles = map[string]string{
+	"config/webhook/manifests.yaml": hookManifests,
+	"app.yaml":                      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n",
+}
+
 // secretHooks fill Secrets, and want those with a token only.
 type secretHooks struct{}
 
@@ -145,10 +151,9 @@ func TestWebhookScenario(t *testing.T) {
 	registry := &scenarios.Registry{}
 	registry.Add("secrets/buggy", secretOperator(true))
 	registry.Add("secrets/fixed", secretOperator(false))
-	files := fstest.MapFS{
-		"config/webhook/manifests.yaml": {Data: []byte(hookManifests)},
-		"app.yaml":                      {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n")},
-		"scenario.yaml":                 {Data: []byte(hookScenario)},
+	files := fstest.MapFS{"scenario.yaml": {Data: []byte(hookScenario)}}
+	for name, content := range hookFiles {
+		files[name] = &fstest.MapFile{Data: []byte(content)}
 	}
 	s, err := scenarios.LoadFS(files, "scenario.yaml", scenarios.Options{Registry: registry})
 	if err != nil {

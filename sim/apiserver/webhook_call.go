@@ -203,6 +203,10 @@ func (v *review) call(h *hook, request *admissionv1.AdmissionRequest) (*admissio
 	if err != nil {
 		if _, isStatus := err.(*statusError); !isStatus { //nolint:errorlint // client-go returns it as it is
 			if err == ErrNoWebhook || err == ErrWebhookDown { //nolint:errorlint // they are the client's to return
+				if err == ErrNoWebhook { //nolint:errorlint // as above
+					v.server.gap(fmt.Sprintf("nobody serves the webhook %s at %s: its calls fail: have a controller serve it, or leave it out",
+						h.spec.Name, path))
+				}
 				err = v.server.unreached(h, err)
 			}
 			err = fmt.Errorf("Post %q: %w", call.URL, err)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -43,12 +44,32 @@ func (i *informers) decode(entry *informerEntry, stored apiserver.Object) (any, 
 	if err != nil || entry.config.Transform == nil {
 		return obj, err
 	}
+	key := client.ObjectKeyFromObject(obj)
 	transformed, err := entry.config.Transform(obj)
+	if err == nil {
+		err = checkTransformed(key, transformed)
+	}
 	if err != nil {
 		i.env.Gap(fmt.Sprintf("the transform of %s failed, which is not modelled: the object is cached as it is: %v", entry.kind, err))
-		return obj, nil
+		return i.codec.newCopy(entry.kind, stored, entry.form, false)
 	}
 	return transformed, nil
+}
+
+// checkTransformed checks that a transform returned something that a cache can keep where the object belongs: its key is that of
+// what it returned.
+func checkTransformed(key client.ObjectKey, transformed any) error {
+	if v := reflect.ValueOf(transformed); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return errors.New("it returned nil")
+	}
+	obj, ok := transformed.(client.Object)
+	if !ok {
+		return fmt.Errorf("it returned a %T, which has no name", transformed)
+	}
+	if now := client.ObjectKeyFromObject(obj); now != key {
+		return fmt.Errorf("it made %s of %s", now, key)
+	}
+	return nil
 }
 
 // heldAlready returns the object that the cache holds if anybody got hold of it, or if it may differ from what is stored.

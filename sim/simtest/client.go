@@ -61,10 +61,10 @@ type index struct {
 
 // NewClientBuilder returns a builder for a client that takes more than objects: what fake.NewClientBuilder() is, with the test.
 func NewClientBuilder(t TB) *ClientBuilder {
-	return &ClientBuilder{t: t, scheme: clientscheme.Scheme, version: apiserver.V136, clock: time.Now}
+	return &ClientBuilder{t: t, version: apiserver.V136}
 }
 
-// WithScheme sets the scheme, which knows the types that are used. It is client-go's scheme.Scheme if not set.
+// WithScheme sets the scheme, which knows the types that are used. It is client-go's scheme.Scheme if not set, or nil.
 func (b *ClientBuilder) WithScheme(scheme *runtime.Scheme) *ClientBuilder {
 	b.scheme = scheme
 	return b
@@ -179,7 +179,7 @@ func (b *ClientBuilder) WithFieldOwner(owner string) *ClientBuilder {
 	return b
 }
 
-// WithClock sets what time it is for the server, time.Now if not set.
+// WithClock sets what time it is for the server, time.Now if not set, or nil.
 func (b *ClientBuilder) WithClock(now func() time.Time) *ClientBuilder {
 	b.clock = now
 	return b
@@ -195,6 +195,12 @@ func (b *ClientBuilder) Build() client.WithWatch {
 // given cannot be.
 func (b *ClientBuilder) Server() *Server {
 	b.t.Helper()
+	if b.scheme == nil {
+		b.scheme = clientscheme.Scheme
+	}
+	if b.clock == nil {
+		b.clock = time.Now
+	}
 	s, err := newServer(b)
 	if err != nil {
 		b.t.Fatalf("simtest: %v", err)
@@ -213,10 +219,19 @@ func hasStatus(obj runtime.Object) bool {
 	return ok
 }
 
+// isNil reports whether there is no object, though a type may be known.
+func isNil(obj runtime.Object) bool {
+	v := reflect.ValueOf(obj)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // flatten returns the objects that were given, those of lists one by one.
 func (b *ClientBuilder) flatten() ([]client.Object, error) {
 	var all []client.Object
 	for _, given := range b.objects {
+		if isNil(given) {
+			return nil, fmt.Errorf("an object that is given is nil (%T): leave it out", given)
+		}
 		members := []runtime.Object{given}
 		if meta.IsListType(given) {
 			var err error
@@ -226,7 +241,7 @@ func (b *ClientBuilder) flatten() ([]client.Object, error) {
 		}
 		for _, member := range members {
 			obj, ok := member.(client.Object)
-			if !ok {
+			if !ok || isNil(member) {
 				return nil, fmt.Errorf("a %T is no object that a server holds", member)
 			}
 			all = append(all, obj)

@@ -76,11 +76,18 @@ func TestRefusedToBuild(t *testing.T) {
 		{"invalid", func(b B) { b.WithObjects(invalid).Build() }, `StatefulSet.apps "web" is invalid`},
 		{"not in the scheme", func(b B) { b.WithScheme(apiruntime.NewScheme()).WithObjects(aSecret("a")).Build() }, "no kind is registered"},
 		{"no object", func(b B) { b.WithRuntimeObjects(&metav1.Status{}).Build() }, "a *v1.Status is no object that a server holds"},
+		{"nil", func(b B) { b.WithObjects(nil).Build() }, "an object that is given is nil (<nil>): leave it out"},
+		{"nil of a type", func(b B) { b.WithObjects((*corev1.Secret)(nil)).Build() }, "an object that is given is nil (*v1.Secret)"},
+		{"nil unstructured", func(b B) { b.WithObjects((*unstructured.Unstructured)(nil)).Build() }, "is nil (*unstructured.Unstructured)"},
+		{"nil list", func(b B) { b.WithLists((*corev1.SecretList)(nil)).Build() }, "an object that is given is nil (*v1.SecretList)"},
+		{"nil index", func(b B) { b.WithIndex(aSecret("a"), "x", nil).Build() }, `there is no function that extracts "x"`},
+		{"index of nil", func(b B) { b.WithIndex((*corev1.Secret)(nil), "x", nil).Build() }, "WithIndex: a *v1.Secret is no object"},
 		{"no status", func(b B) { b.WithStatusSubresource(aSecret("a")).Build() }, "Secret has no subresource status on a server: leave it out"},
 		{"known status", func(b B) { b.WithCRDs(widgetCRD).WithoutStatusSubresource(aWidget("a")).Build() },
 			"what Widget.example.com has is known: leave it out"},
 		{"index twice", func(b B) {
-			b.WithIndex(aSecret("a"), "x", nil).WithIndex(aSecret("a"), "x", nil).Build()
+			nothing := func(client.Object) []string { return nil }
+			b.WithIndex(aSecret("a"), "x", nothing).WithIndex(aSecret("a"), "x", nothing).Build()
 		}, "WithIndex: indexer conflict: map[field:x:{}]"},
 		{"no file", func(b B) { b.WithCRDs("nowhere.yaml").Build() }, "WithCRDs: stat nowhere.yaml"},
 		{"no definition", func(b B) { b.WithCRDs("../../cmd/testdata/widget/config/samples").Build() }, "holds a CustomResourceDefinition"},

@@ -99,8 +99,11 @@ func newServer(b *ClientBuilder) (*Server, error) {
 	}
 	for _, i := range b.indexes {
 		obj, ok := i.obj.(ctrlclient.Object)
-		if !ok {
+		if !ok || isNil(obj) {
 			return nil, fmt.Errorf("WithIndex: a %T is no object that a server holds", i.obj)
+		}
+		if i.extract == nil {
+			return nil, fmt.Errorf("WithIndex: there is no function that extracts %q", i.field)
 		}
 		if err := s.direct.IndexField(context.Background(), obj, i.field, i.extract); err != nil {
 			return nil, fmt.Errorf("WithIndex: %w", err)

@@ -292,6 +292,16 @@ func TestLoadErrors(t *testing.T) {
 		{"a bad pattern", with(t, "minimum: 0", "minimum: 0\n              name: {type: string, pattern: '['}")},
 		{"a bad default", with(t, "minimum: 0", "minimum: 0\n                default: -1")},
 		{"a reference", with(t, "minimum: 0", "$ref: '#/x'")},
+		{"a conversion", with(t, "scope: Namespaced", "scope: Namespaced\n  conversion: {strategy: Magic}")},
+		{"no conversion", with(t, "scope: Namespaced", "scope: Namespaced\n  conversion: {}")},
+		{"a conversion by nobody", with(t, "scope: Namespaced", "scope: Namespaced\n  conversion: {strategy: Webhook}")},
+		{"a webhook too many", with(t, "scope: Namespaced",
+			"scope: Namespaced\n  conversion: {strategy: None, webhook: {clientConfig: {url: 'https://a.b'}, conversionReviewVersions: [v1]}}")},
+		{"paths of scale", with(t, "status: {}", "scale: {specReplicasPath: spec.size, statusReplicasPath: .spec.size, "+
+			"labelSelectorPath: .metadata.name}")},
+		{"no paths of scale", with(t, "status: {}", "scale: {}")},
+		{"selectable fields", with(t, "served: true", "served: true\n    selectableFields: [{jsonPath: .spec.size}, {jsonPath: .spec.size}, "+
+			"{jsonPath: '.spec.list[0]'}, {jsonPath: .spec.none}, {jsonPath: .spec}, {jsonPath: spec.size}, {jsonPath: ''}]")},
 		{"the second document", with(t) + "\n---\n---\nkind: Pod"},
 	}
 	var out strings.Builder

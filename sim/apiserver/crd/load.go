@@ -100,7 +100,7 @@ func load(document []byte, at *field.Path) (*Definition, field.ErrorList) {
 // define makes a definition of a resource; pkg/apis/apiextensions/validation/validation.go says what is valid.
 func define(resource *apiextensionsv1.CustomResourceDefinition, at *field.Path) (*Definition, field.ErrorList) {
 	versions, root := resource.Spec.Versions, at.Child("spec")
-	errs := validateNames(resource, at)
+	errs := append(validateNames(resource, at), checkConversion(resource.Spec.Conversion, root.Child("conversion"))...)
 	home, problem := homeVersion(versions, root.Child("versions"))
 	if problem != nil {
 		return nil, append(errs, problem)
@@ -139,9 +139,11 @@ func defineVersion(resource *apiextensionsv1.CustomResourceDefinition, index int
 		Warning:          deprecation(spec, v),
 		resource:         resource,
 	}
+	var errs field.ErrorList
 	if v.Subresources != nil {
 		d.HasStatus = v.Subresources.Status != nil
 		d.Scale = v.Subresources.Scale
+		errs = checkScale(d.Scale, at.Child("subresources"))
 	}
 	for _, f := range v.SelectableFields {
 		d.SelectableFields = append(d.SelectableFields, f.JSONPath)
@@ -154,7 +156,8 @@ func defineVersion(resource *apiextensionsv1.CustomResourceDefinition, index int
 	if s == nil || len(problems) > 0 {
 		return nil, problems
 	}
-	return d, d.compile(s.DeepCopy(), path)
+	errs = append(errs, checkSelectable(v.SelectableFields, s, at.Child("selectableFields"))...)
+	return d, append(errs, d.compile(s.DeepCopy(), path)...)
 }
 
 // servedVersions returns the indexes of the versions that are served, that of home first.

@@ -80,8 +80,14 @@ func (h *Handler) serve(r *http.Request) (*answer, error) {
 	if err != nil {
 		a, err = refuse(r, err)
 	}
+	if err == nil && (a.code < 100 || a.code > 999) { // net/http panics at a code that a webhook has made up
+		return text(http.StatusInternalServerError, panicked+"\n"), nil
+	}
 	return a, err
 }
+
+// panicked is what a request is answered with that makes a server panic; pkg/server/filters/wrap.go of k8s.io/apiserver v1.36.
+const panicked = "This request caused apiserver to panic. Look in the logs for details."
 
 // withTimeout returns the request with the time it has.
 func withTimeout(r *http.Request, t target) (*http.Request, context.CancelFunc, error) {
