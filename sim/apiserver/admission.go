@@ -27,6 +27,13 @@ import (
 // controller, or where nobody waits for a deletion.
 func (s *Server) ProtectClaims() { s.protects = true }
 
+// ProtectVolumes does the same for PersistentVolumes and VolumeAttributesClasses, which other controllers let go.
+func (s *Server) ProtectVolumes() { s.keeps = true }
+
+// TaintNodes turns on the admission plugin TaintNodesByCondition, which a real server has: new nodes get the taint not-ready. It is off
+// at first because only kube-controller-manager takes the taint away when the node is ready.
+func (s *Server) TaintNodes() { s.taints = true }
+
 // admitPod is what the plugins do about a new pod, in their order: LimitRanger, Priority and RuntimeClass.
 // DefaultTolerationSeconds comes between the last two, but what it adds depends on nothing else: [builtin.PreparePod] does it.
 func admitPod(s *Server, obj Object) *statusError {
@@ -152,9 +159,8 @@ func (s *Server) priorityClass(k *Kind, name string) *schedulingv1.PriorityClass
 // plugin/pkg/admission/storage/storageclass/setdefault/admission.go and .../storageobjectinuseprotection/admission.go.
 func admitClaim(s *Server, obj Object) *statusError {
 	claim := obj.(*corev1.PersistentVolumeClaim)
-	const protection = "kubernetes.io/pvc-protection"
-	if s.protects && !slices.Contains(claim.Finalizers, protection) {
-		claim.Finalizers = append(slices.Clip(claim.Finalizers), protection)
+	if s.protects {
+		hold(claim, "kubernetes.io/pvc-protection")
 	}
 	if claim.Spec.StorageClassName != nil || claim.Annotations[corev1.BetaStorageClassAnnotation] != "" {
 		return nil
@@ -180,9 +186,50 @@ func (s *Server) defaultClass(order int, annotations ...string) (name string, ok
 	return name, ok
 }
 
-// admitService refuses ports that a Service cannot have; pkg/registry/core/service/storage/alloc.go.
-func admitService(_ *Server, obj Object) *statusError {
-	if err := builtin.CheckHealthPort(obj.(*corev1.Service)); err != nil {
+// hold gives a new object of storage a finalizer; plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go.
+func hold(obj Object, finalizer string) {
+	if held := obj.GetFinalizers(); !slices.Contains(held, finalizer) {
+		obj.SetFinalizers(append(slices.Clip(held), finalizer))
+	}
+}
+
+// admitHeld returns what gives new objects a finalizer, where that is on.
+func admitHeld(finalizer string) func(s *Server, obj Object) *statusError {
+	return func(s *Server, obj Object) *statusError {
+		if s.keeps {
+			hold(obj, finalizer)
+		}
+		return nil
+	}
+}
+
+// admitNode taints a new node, unless nothing here would take the taint away; plugin/pkg/admission/nodetaint/admission.go.
+func admitNode(s *Server, obj Object) *statusError {
+	node := obj.(*corev1.Node)
+	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+	if s.taints && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+		node.Spec.Taints = append(slices.Clip(node.Spec.Taints), taint)
+	}
+	return nil
+}
+
+// admitLimitRange names a LimitRange that has no name; pkg/registry/core/limitrange/strategy.go.
+func admitLimitRange(s *Server, obj Object) *statusError {
+	if obj.GetName() == "" {
+		key := uidKey(s.kinds.rows[limitRangeOrder], obj.GetNamespace(), "")
+		obj.SetName(string(uidFor(key+"?name", s.uids.count(key))))
+	}
+	return nil
+}
+
+// admitService refuses ports that a Service cannot have, and an address for one without a name; pkg/registry/core/service/storage/
+// alloc.go.
+func admitService(s *Server, obj Object) *statusError {
+	service := obj.(*corev1.Service)
+	if errs := builtin.CheckNameless(service); len(errs) > 0 {
+		return invalid(s.kinds.rows[serviceOrder], "", errs)
+	}
+	if err := builtin.CheckHealthPort(service); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	return nil

@@ -54,7 +54,7 @@ func checkWriteOptions(req *Request) *statusError {
 func (s *Server) apply(req *Request) *Response {
 	e := s.table(req.Kind).get(req.Namespace, req.Name)
 	if e == nil && req.Subresource != "" {
-		return failed(notFound(req.Kind, req.Name))
+		return failed(notFound(req.view(), req.Name))
 	}
 	s.applied(req.Kind)
 	if e != nil && req.review == nil && slices.Contains(e.settled, repetitionOf(req)) && s.admitNamespaceOf(req) == nil {

@@ -72,6 +72,8 @@ type rules[T any] struct {
 	prepareUpdate            func(obj, old *T)
 	prepareStatus            func(obj, old *T, now metav1.Time)
 	validate, validateStatus func(obj, old *T, version string) field.ErrorList
+	warn, warnStatus         func(obj, old *T) []string
+	reread                   func(obj, old *T) bool
 }
 
 // builtins returns the rows of the built-in kinds. What a row says is said by the strategy of the kind, in
@@ -100,6 +102,7 @@ func addCore(rows []*Kind, version Version) {
 	}, rules[appsv1.StatefulSet]{
 		defaults: builtin.DefaultStatefulSet,
 		validate: builtin.ValidateStatefulSet, validateStatus: builtin.ValidateStatefulSetStatus,
+		warn: builtin.WarnStatefulSet,
 	})
 	rows[podOrder] = row(version, "v1", "Pod", "pods", Kind{
 		ShortNames: []string{"po"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
@@ -108,6 +111,7 @@ func addCore(rows []*Kind, version Version) {
 		defaults: builtin.DefaultPod, prepare: builtin.PreparePod, prepareUpdate: builtin.PreparePodUpdate,
 		prepareStatus: builtin.PreparePodStatus,
 		validate:      builtin.ValidatePod, validateStatus: builtin.ValidatePodStatus,
+		warn: builtin.WarnPod, warnStatus: builtin.WarnPodStatus,
 	})
 	rows[claimOrder] = row(version, "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Kind{
 		ShortNames: []string{"pvc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
@@ -116,6 +120,7 @@ func addCore(rows []*Kind, version Version) {
 		defaults: builtin.DefaultPersistentVolumeClaim, prepare: builtin.PreparePersistentVolumeClaim,
 		prepareUpdate: builtin.PreparePersistentVolumeClaimUpdate,
 		validate:      builtin.ValidatePersistentVolumeClaim, validateStatus: builtin.ValidatePersistentVolumeClaimStatus,
+		warn: builtin.WarnClaim, reread: builtin.RereadClaim,
 	})
 	rows[controllerRevisionOrder] = row(version, "apps/v1", "ControllerRevision", "controllerrevisions", Kind{
 		Namespaced: true, UnconditionalUpdate: true,
@@ -125,13 +130,14 @@ func addCore(rows []*Kind, version Version) {
 	}, rules[corev1.ConfigMap]{validate: builtin.ValidateConfigMap})
 	rows[secretOrder] = row(version, "v1", "Secret", "secrets", Kind{
 		Namespaced: true, UnconditionalUpdate: true, Fields: secretFields,
-	}, rules[corev1.Secret]{defaults: builtin.DefaultSecret, validate: builtin.ValidateSecret})
+	}, rules[corev1.Secret]{defaults: builtin.DefaultSecret, validate: builtin.ValidateSecret, warn: builtin.WarnSecret})
 	rows[serviceOrder] = row(version, "v1", "Service", "services", Kind{
 		ShortNames: []string{"svc"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, CreateOnUpdate: true,
 		ReturnsDeleted: true, Fields: serviceFields, storagePath: "services/specs",
 	}, rules[corev1.Service]{
 		defaults: builtin.DefaultService, prepare: builtin.PrepareService, prepareUpdate: builtin.PrepareServiceUpdate,
 		validate: builtin.ValidateService, validateStatus: builtin.ValidateServiceStatus,
+		warn: builtin.WarnService, warnStatus: builtin.WarnServiceStatus,
 	})
 	rows[eventOrder] = row(version, "v1", "Event", "events", Kind{
 		ShortNames: []string{"ev"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, Volatile: true,
@@ -149,9 +155,10 @@ func addCore(rows []*Kind, version Version) {
 	}, rules[coordinationv1.Lease]{validate: builtin.ValidateLease})
 	rows[nodeOrder] = row(version, "v1", "Node", "nodes", Kind{
 		ShortNames: []string{"no"}, HasStatus: true, UnconditionalUpdate: true, Fields: nodeFields, storagePath: "minions",
-		CreateKeepsStatus: true, NotModelled: []string{"the taint not-ready of new nodes, which no node controller would take away"},
+		CreateKeepsStatus: true, NotModelled: []string{"the taint not-ready of new nodes, unless Server.TaintNodes is called"},
 	}, rules[corev1.Node]{
 		defaults: builtin.DefaultNode, validate: builtin.ValidateNode, validateStatus: builtin.ValidateNodeStatus,
+		warn: builtin.WarnNode,
 	})
 }
 
@@ -172,6 +179,10 @@ func row[T any](version Version, apiVersion, kind, resource string, k Kind, r ru
 	if r.prepareStatus != nil {
 		k.PrepareStatus = func(obj, old Object, now metav1.Time) { r.prepareStatus(as[T](obj), as[T](old), now) }
 	}
+	if r.reread != nil {
+		k.reread = func(obj, old Object) bool { return r.reread(as[T](obj), as[T](old)) }
+	}
+	k.warn, k.warnStatus = warning(r.warn), warning(r.warnStatus)
 	k.Validate = onVersion(r.validate)
 	k.ValidateStatus = onVersion(r.validateStatus)
 	return &k
@@ -188,6 +199,13 @@ func onPair[T any](f func(obj, old *T)) func(obj, old Object) {
 		return nil
 	}
 	return func(obj, old Object) { f(as[T](obj), as[T](old)) }
+}
+
+func warning[T any](f func(obj, old *T) []string) func(obj, old Object) []string {
+	if f == nil {
+		return nil
+	}
+	return func(obj, old Object) []string { return f(as[T](obj), as[T](old)) }
 }
 
 func onVersion[T any](f func(obj, old *T, version string) field.ErrorList) func(obj, old Object, v Version) field.ErrorList {

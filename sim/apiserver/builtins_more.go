@@ -32,31 +32,39 @@ func addMoreCore(rows []*Kind, version Version) {
 			"the subresource token", "the account \"default\" that a controller makes in every namespace",
 			"the admission of pods: no account is set, and no token is mounted",
 		},
-	}, rules[corev1.ServiceAccount]{prepare: builtin.KeepSecretNames, prepareUpdate: func(account, _ *corev1.ServiceAccount) {
-		builtin.KeepSecretNames(account)
-	}})
+	}, rules[corev1.ServiceAccount]{
+		prepare:       builtin.KeepSecretNames,
+		prepareUpdate: func(account, _ *corev1.ServiceAccount) { builtin.KeepSecretNames(account) },
+		warn:          builtin.WarnServiceAccount,
+	})
 	rows[endpointsOrder] = row(version, "v1", "Endpoints", "endpoints", Kind{
 		ShortNames: []string{"ep"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true,
 		storagePath: "services/endpoints",
-		NotModelled: []string{"the order and the repeats that a real server makes of subsets", "the warning that the kind is deprecated"},
-	}, rules[corev1.Endpoints]{defaults: builtin.DefaultEndpoints, validate: builtin.ValidateEndpoints})
+		NotModelled: []string{"the order and the repeats that a real server makes of subsets"},
+		warning:     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+	}, rules[corev1.Endpoints]{
+		defaults: builtin.DefaultEndpoints, validate: builtin.ValidateEndpoints, warn: builtin.WarnEndpoints,
+	})
 	rows[endpointSliceOrder] = row(version, "discovery.k8s.io/v1", "EndpointSlice", "endpointslices", Kind{
 		Namespaced: true, UnconditionalUpdate: true, Generation: GenerationContentAndLabels,
 		NotModelled: []string{"hints that need a gate"},
-	}, rules[discoveryv1.EndpointSlice]{defaults: builtin.DefaultEndpointSlice, validate: builtin.ValidateEndpointSlice})
+	}, rules[discoveryv1.EndpointSlice]{
+		defaults: builtin.DefaultEndpointSlice, validate: builtin.ValidateEndpointSlice, warn: builtin.WarnEndpointSlice,
+	})
 	rows[volumeOrder] = row(version, "v1", "PersistentVolume", "persistentvolumes", Kind{
 		ShortNames: []string{"pv"}, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
 		NotModelled: []string{
-			"the finalizer kubernetes.io/pv-protection, which nobody here would take away",
+			"the finalizer kubernetes.io/pv-protection, which nobody here would take away, unless Server.ProtectVolumes is called",
 			"the contents of volume sources but hostPath, nfs, local and csi", "the terms of the node affinity",
 		},
 	}, rules[corev1.PersistentVolume]{
 		defaults: builtin.DefaultPersistentVolume, prepare: builtin.PreparePersistentVolume,
 		prepareStatus: builtin.PreparePersistentVolumeStatus, validate: builtin.ValidatePersistentVolume,
+		warn: builtin.WarnVolume,
 	})
 	rows[limitRangeOrder] = row(version, "v1", "LimitRange", "limitranges", Kind{
 		ShortNames: []string{"limits"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true,
-		NotModelled: []string{"the name that one without a name gets"},
+		admit: admitLimitRange,
 	}, rules[corev1.LimitRange]{defaults: builtin.DefaultLimitRange, validate: builtin.ValidateLimitRange})
 	rows[quotaOrder] = row(version, "v1", "ResourceQuota", "resourcequotas", Kind{
 		ShortNames: []string{"quota"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true,
@@ -64,10 +72,13 @@ func addMoreCore(rows []*Kind, version Version) {
 	}, rules[corev1.ResourceQuota]{
 		defaults: builtin.DefaultResourceQuota, validate: builtin.ValidateResourceQuota,
 		validateStatus: builtin.ValidateResourceQuotaStatus,
+		warn:           builtin.WarnQuota,
 	})
 	rows[podTemplateOrder] = row(version, "v1", "PodTemplate", "podtemplates", Kind{
 		Namespaced: true, UnconditionalUpdate: true, ReturnsDeleted: true, Generation: GenerationContent, NotModelled: podGaps,
-	}, rules[corev1.PodTemplate]{defaults: builtin.DefaultPodTemplate, validate: builtin.ValidatePodTemplate})
+	}, rules[corev1.PodTemplate]{
+		defaults: builtin.DefaultPodTemplate, validate: builtin.ValidatePodTemplate, warn: builtin.WarnPodTemplate,
+	})
 }
 
 // podGaps is what is not checked of a pod or its template; package builtin says it at length.
@@ -99,6 +110,7 @@ func addWorkloads(rows []*Kind, version Version) {
 	}), rules[corev1.ReplicationController]{
 		defaults: builtin.DefaultReplicationController, validate: builtin.ValidateReplicationController,
 		validateStatus: builtin.ValidateReplicationControllerStatus,
+		warn:           builtin.WarnReplicationController,
 	})
 	rows[replicaSetOrder] = row(version, "apps/v1", "ReplicaSet", "replicasets", workload.with(func(k *Kind) {
 		k.ShortNames = []string{"rs"}
@@ -107,6 +119,7 @@ func addWorkloads(rows []*Kind, version Version) {
 		})
 	}), rules[appsv1.ReplicaSet]{
 		defaults: builtin.DefaultReplicaSet, validate: builtin.ValidateReplicaSet, validateStatus: builtin.ValidateReplicaSetStatus,
+		warn: builtin.WarnReplicaSet,
 	})
 	rows[daemonSetOrder] = row(version, "apps/v1", "DaemonSet", "daemonsets", workload.with(func(k *Kind) {
 		k.ShortNames = []string{"ds"}
@@ -114,6 +127,7 @@ func addWorkloads(rows []*Kind, version Version) {
 		defaults: builtin.DefaultDaemonSet, prepare: builtin.PrepareDaemonSet, prepareUpdate: builtin.KeepDaemonSet,
 		prepareStatus: builtin.KeepTemplateCount,
 		validate:      builtin.ValidateDaemonSet, validateStatus: builtin.ValidateDaemonSetStatus,
+		warn: builtin.WarnDaemonSet,
 	})
 	rows[deploymentOrder] = row(version, "apps/v1", "Deployment", "deployments", workload.with(func(k *Kind) {
 		k.ShortNames, k.Generation, k.StatusKeeps = []string{"deploy"}, GenerationSpecAndAnnotations, ResetSpecAndLabels
@@ -122,6 +136,7 @@ func addWorkloads(rows []*Kind, version Version) {
 		})
 	}), rules[appsv1.Deployment]{
 		defaults: builtin.DefaultDeployment, validate: builtin.ValidateDeployment, validateStatus: builtin.ValidateDeploymentStatus,
+		warn: builtin.WarnDeployment,
 	})
 	rows[jobOrder] = row(version, "batch/v1", "Job", "jobs", workload.with(func(k *Kind) {
 		k.DefaultPropagation = metav1.DeletePropagationOrphan // since batch/v1, for old clients
@@ -132,10 +147,11 @@ func addWorkloads(rows []*Kind, version Version) {
 	}), rules[batchv1.Job]{
 		defaults: builtin.DefaultJob, prepare: builtin.PrepareJob, validate: builtin.ValidateJob,
 		validateStatus: builtin.ValidateJobStatus,
+		warn:           builtin.WarnJob, reread: builtin.RereadJob,
 	})
 	rows[cronJobOrder] = row(version, "batch/v1", "CronJob", "cronjobs", workload.with(func(k *Kind) {
 		k.ShortNames = []string{"cj"}
-	}), rules[batchv1.CronJob]{defaults: builtin.DefaultCronJob, validate: builtin.ValidateCronJob})
+	}), rules[batchv1.CronJob]{defaults: builtin.DefaultCronJob, validate: builtin.ValidateCronJob, warn: builtin.WarnCronJob})
 	rows[budgetOrder] = row(version, "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", Kind{
 		ShortNames: []string{"pdb"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec,
 		NotModelled: []string{"the status, unless a DisruptionController writes it: it is a racer"},
@@ -181,10 +197,15 @@ func addNetworking(rows []*Kind, version Version) {
 	rows[ingressOrder] = row(version, "networking.k8s.io/v1", "Ingress", "ingresses", Kind{
 		ShortNames: []string{"ing"}, Namespaced: true, HasStatus: true, UnconditionalUpdate: true, Generation: GenerationSpec,
 		storagePath: "ingress", admit: admitIngress,
-	}, rules[networkingv1.Ingress]{validate: builtin.ValidateIngress, validateStatus: builtin.ValidateIngressStatus})
+	}, rules[networkingv1.Ingress]{
+		validate: builtin.ValidateIngress, validateStatus: builtin.ValidateIngressStatus,
+		warn: builtin.WarnIngress, warnStatus: builtin.WarnIngressStatus,
+	})
 	rows[networkPolicyOrder] = row(version, "networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", Kind{
 		ShortNames: []string{"netpol"}, Namespaced: true, UnconditionalUpdate: true, Generation: GenerationSpec,
-	}, rules[networkingv1.NetworkPolicy]{defaults: builtin.DefaultNetworkPolicy, validate: builtin.ValidateNetworkPolicy})
+	}, rules[networkingv1.NetworkPolicy]{
+		defaults: builtin.DefaultNetworkPolicy, validate: builtin.ValidateNetworkPolicy, warn: builtin.WarnNetworkPolicy,
+	})
 	rows[ingressClassOrder] = row(version, "networking.k8s.io/v1", "IngressClass", "ingressclasses", Kind{
 		UnconditionalUpdate: true, Generation: GenerationSpec,
 	}, rules[networkingv1.IngressClass]{defaults: builtin.DefaultIngressClass, validate: builtin.ValidateIngressClass})
@@ -227,11 +248,14 @@ func addScaling(rows []*Kind, version Version) {
 	}, rules[schedulingv1.PriorityClass]{defaults: builtin.DefaultPriorityClass, validate: builtin.ValidatePriorityClass})
 	rows[storageClassOrder] = row(version, "storage.k8s.io/v1", "StorageClass", "storageclasses", Kind{
 		ShortNames: []string{"sc"}, UnconditionalUpdate: true, ReturnsDeleted: true, NotModelled: []string{"allowed topologies"},
-	}, rules[storagev1.StorageClass]{defaults: builtin.DefaultStorageClass, validate: builtin.ValidateStorageClass})
+	}, rules[storagev1.StorageClass]{
+		defaults: builtin.DefaultStorageClass, validate: builtin.ValidateStorageClass, warn: builtin.WarnStorageClass,
+	})
 	rows[priorityClassOrder].vet = vetPriorityClass
 	rows[claimOrder].admit, rows[claimOrder].vet = admitClaim, vetClaim
 	rows[podOrder].admit, rows[podOrder].vet = admitPod, vetPod
-	rows[serviceOrder].admit = admitService
+	rows[serviceOrder].admit, rows[nodeOrder].admit = admitService, admitNode
+	rows[volumeOrder].admit = admitHeld("kubernetes.io/pv-protection")
 }
 
 // addCluster adds what configures the API server itself.
@@ -264,7 +288,9 @@ func addCluster(rows []*Kind, version Version) {
 func addDrivers(rows []*Kind, version Version) {
 	const storage = "storage.k8s.io/v1"
 	rows[runtimeClassOrder] = row(version, "node.k8s.io/v1", "RuntimeClass", "runtimeclasses", Kind{CreateOnUpdate: true},
-		rules[nodev1.RuntimeClass]{defaults: builtin.DefaultRuntimeClass, validate: builtin.ValidateRuntimeClass})
+		rules[nodev1.RuntimeClass]{
+			defaults: builtin.DefaultRuntimeClass, validate: builtin.ValidateRuntimeClass, warn: builtin.WarnRuntimeClass,
+		})
 	rows[volumeAttachmentOrder] = row(version, storage, "VolumeAttachment", "volumeattachments", Kind{
 		HasStatus: true, StatusKeeps: ResetAllButStatus, ReturnsDeleted: true, NotModelled: []string{"the inline volume"},
 	}, rules[storagev1.VolumeAttachment]{
@@ -273,12 +299,14 @@ func addDrivers(rows []*Kind, version Version) {
 	rows[csiDriverOrder] = row(version, storage, "CSIDriver", "csidrivers", Kind{
 		ReturnsDeleted: true, Generation: GenerationLate,
 		NotModelled: []string{"preventPodSchedulingIfMissing, which is new in 1.37"},
-	}, rules[storagev1.CSIDriver]{defaults: builtin.DefaultCSIDriver, validate: builtin.ValidateCSIDriver})
+	}, rules[storagev1.CSIDriver]{defaults: builtin.DefaultCSIDriver, validate: builtin.ValidateCSIDriver, warn: builtin.WarnCSIDriver})
 	rows[csiNodeOrder] = row(version, storage, "CSINode", "csinodes", Kind{
 		ReturnsDeleted: true, NotModelled: []string{"the status, which is new in 1.37"},
 	}, rules[storagev1.CSINode]{validate: builtin.ValidateCSINode})
 	rows[attributesClassOrder] = row(version, storage, "VolumeAttributesClass", "volumeattributesclasses", Kind{
 		ShortNames: []string{"vac"}, UnconditionalUpdate: true, ReturnsDeleted: true,
+		admit:       admitHeld("kubernetes.io/vac-protection"),
+		NotModelled: []string{"the finalizer kubernetes.io/vac-protection, unless Server.ProtectVolumes is called"},
 	}, rules[storagev1.VolumeAttributesClass]{validate: builtin.ValidateVolumeAttributesClass})
 }
 

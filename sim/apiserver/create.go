@@ -138,7 +138,7 @@ func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 			continue
 		}
 		if taken {
-			return failed(apierrors.NewGenerateNameConflict(k.GroupResource(), obj.GetName(), 1))
+			return failed(apierrors.NewGenerateNameConflict(req.view().GroupResource(), obj.GetName(), 1))
 		}
 		response := s.createNamed(req, obj, c)
 		if response.Committed != 0 {
@@ -149,10 +149,11 @@ func (s *Server) createClaimed(req *Request, obj Object, c claim) *Response {
 }
 
 // initialize sets what a client may not decide about a new object, and what the default admission plugins make of it.
-func (s *Server) initialize(k *Kind, obj Object, uid types.UID) *statusError {
+// Nothing is allocated for a Service that a write to its status makes: pkg/registry/core/service/storage/storage.go.
+func (s *Server) initialize(k *Kind, obj Object, uid types.UID, subresource string) *statusError {
 	obj.SetUID(uid)
 	obj.SetCreationTimestamp(s.timestamp())
-	if k.admit != nil {
+	if k.admit != nil && subresource == "" {
 		if err := k.admit(s, obj); err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (s *Server) initialize(k *Kind, obj Object, uid types.UID) *statusError {
 	if k.HasStatus && !k.CreateKeepsStatus {
 		k.clearStatus(obj)
 	}
-	if k.PrepareCreate != nil {
+	if k.PrepareCreate != nil && subresource == "" {
 		k.PrepareCreate(obj)
 	}
 	return nil
@@ -179,13 +180,16 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 		uid = uidFor(key+"?dryRun", n)
 	}
 	version, _ := req.inVersion(nil)
-	if err := s.initialize(version, obj, uid); err != nil {
+	if err := s.initialize(version, obj, uid, req.Subresource); err != nil {
 		return failed(err)
 	}
 	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
 		return failed(invalid(k, obj.GetName(), errs))
 	}
 	req.warnFinalizers(obj, nil)
+	if warn := k.warnsOf(req.Subresource); warn != nil {
+		req.warnings = append(req.warnings, warn(obj, nil)...)
+	}
 	obj = req.home(obj)
 	if err := s.admitValid(req, obj, nil); err != nil {
 		return failed(err)
@@ -194,7 +198,7 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 		return failed(plain("resourceVersion should not be set on objects to be created"))
 	}
 	if existing := s.table(k).get(obj.GetNamespace(), obj.GetName()); existing != nil {
-		err := apierrors.NewAlreadyExists(k.GroupResource(), obj.GetName())
+		err := apierrors.NewAlreadyExists(req.view().GroupResource(), obj.GetName())
 		if existing.object.GetDeletionTimestamp() != nil {
 			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 		}
@@ -203,11 +207,13 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	if c.tracked() {
 		putManagedFields(k, obj, c.entries)
 	}
+	lacking := k.reread != nil && k.reread(obj, nil)
 	if req.DryRun {
 		return &Response{Code: http.StatusCreated, Object: obj}
 	}
 	s.uids.set(key, n+1)
 	response := s.committed(obj, nil, s.commitClaim(k, obj, nil, c))
+	s.noteLacking(k, obj, lacking)
 	response.Code = http.StatusCreated
 	return response
 }
@@ -223,6 +229,18 @@ func (s *Server) admitValid(req *Request, obj, stored Object) *statusError {
 		return req.review.validateStored(obj, stored)
 	}
 	return nil
+}
+
+// warnsOf returns what warns of a write to the main resource or a subresource, nil if nothing does.
+func (k *Kind) warnsOf(subresource string) func(obj, old Object) []string {
+	switch subresource {
+	case "":
+		return k.warn
+	case "status":
+		return k.warnStatus
+	default:
+		return nil
+	}
 }
 
 // validateNew checks a new object.

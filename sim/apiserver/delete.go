@@ -19,9 +19,10 @@ func (s *Server) delete(req *Request) *Response {
 	if err := checkDeleteOptions(&options); err != nil {
 		return failed(err)
 	}
+	req.warnOfOrphans()
 	e := s.table(k).get(req.Namespace, req.Name)
 	if e == nil {
-		return failed(notFound(k, req.Name))
+		return failed(notFound(req.view(), req.Name))
 	}
 	if k.order == namespaceOrder {
 		if response := s.deleteNamespace(req, e.object); response != nil {
@@ -77,6 +78,14 @@ func checkDeleteOptions(options *metav1.DeleteOptions) *statusError {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
 	return nil
+}
+
+// warnOfOrphans warns of a delete that leaves pods behind without having been told to; pkg/registry/batch/job/storage/storage.go.
+func (r *Request) warnOfOrphans() {
+	if r.Kind.order == jobOrder && r.Delete.PropagationPolicy == nil && r.Delete.OrphanDependents == nil {
+		r.warnings = append(r.warnings, "child pods are preserved by default when jobs are deleted; set "+
+			"propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
+	}
 }
 
 // remove takes the object of the response out of the store, and completes the response.
@@ -257,6 +266,7 @@ func (s *Server) deleteCollection(req *Request) *Response {
 	if err := checkDeleteOptions(&req.Delete); err != nil {
 		return failed(err)
 	}
+	req.warnOfOrphans()
 	response := s.list(req)
 	if response.Err != nil {
 		return response

@@ -71,7 +71,7 @@ func (k *Kind) jsonChecked(stored Object, patchType types.PatchType, patch []byt
 	}
 	obj, more, err := k.decodeChecked(data)
 	if err != nil {
-		return nil, "", nil, invalidPatch(string(data), withoutKind(err))
+		return nil, "", nil, k.unreadable(stored.GetName(), string(data), err)
 	}
 	return obj, string(data), append(unknown, more...), nil
 }

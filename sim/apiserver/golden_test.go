@@ -212,6 +212,8 @@ type player struct {
 func newPlayer(ctx context.Context, version apiserver.Version) *player {
 	server := apiserver.NewServer(apiserver.GoldenKinds(version), time.Now)
 	server.ProtectClaims()
+	server.ProtectVolumes()
+	server.TaintNodes()
 	backend := handler.NewLocal(server)
 	h := handler.New(backend)
 	h.Authorizer = recordedRoles()

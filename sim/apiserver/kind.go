@@ -91,6 +91,13 @@ type Kind struct {
 	admit func(s *Server, obj Object) *statusError
 	// vet is what those plugins refuse of a valid object, new (old is nil) or updated, that the main resource is to become.
 	vet func(s *Server, obj, old Object) *statusError
+	// reread gives an object that is to be stored the defaults that it has when it is read, in place, and reports whether it is stored
+	// without them: what is decided about an object after it was decoded may undo its defaults. The next write stores them, even
+	// one that changes nothing else. Old is nil for a new object, and the function for most kinds.
+	reread func(obj, old Object) bool
+	// warn and warnStatus return what a client is warned of that writes a valid object: to the main resource, a new one (old is nil) or
+	// an update, and to the status subresource; nil for most kinds.
+	warn, warnStatus func(obj, old Object) []string
 	// checkRules checks the validation rules of a custom resource, given what is wrong with an object otherwise; nil where there
 	// are none.
 	checkRules func(obj, old Object, found field.ErrorList) field.ErrorList

@@ -28,7 +28,7 @@ func (s *Server) get(req *Request) *Response {
 	}
 	e := s.table(req.Kind).get(req.Namespace, req.Name)
 	if e == nil {
-		return failed(notFound(req.Kind, req.Name))
+		return failed(notFound(req.view(), req.Name))
 	}
 	response := &Response{Code: http.StatusOK, Object: e.object, Revision: e.revision}
 	if s.table(req.Kind).applied {

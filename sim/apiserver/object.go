@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/stalemate-dev/stalemate/sim/canon"
@@ -117,7 +118,7 @@ func (k *Kind) adopt(obj Object) (Object, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk != k.GroupVersionKind {
 		if !gvk.Empty() && (gvk.Kind != k.Kind || gvk.Group != k.Group) {
-			return nil, fmt.Errorf("%s: the object says it is a %s", k, gvk)
+			return nil, wrongKind{k, gvk}
 		}
 		obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
 	}
@@ -127,6 +128,16 @@ func (k *Kind) adopt(obj Object) (Object, error) {
 		}
 	}
 	return obj, nil
+}
+
+// wrongKind is an object that says of itself that it is of another kind.
+type wrongKind struct {
+	kind *Kind
+	said schema.GroupVersionKind
+}
+
+func (e wrongKind) Error() string {
+	return fmt.Sprintf("%s: the object says it is a %s", e.kind, e.said)
 }
 
 // shallowCopy returns a copy that shares everything below the top level and below the metadata. The setters of an

@@ -34,7 +34,7 @@ func (s *Server) patch(req *Request) *Response {
 	}
 	e := s.table(k).get(req.Namespace, req.Name)
 	if e == nil {
-		return failed(notFound(k, req.Name))
+		return failed(notFound(req.view(), req.Name))
 	}
 	view, stored := req.view(), e.object
 	if bytes.Contains(req.PatchData, []byte("managedFields")) {
@@ -101,9 +101,26 @@ func (k *Kind) jsonPatched(stored Object, patchType types.PatchType, patch []byt
 	}
 	obj, err := k.Decode(data)
 	if err != nil {
-		return nil, invalidPatch(string(data), withoutKind(err))
+		return nil, k.unreadable(stored.GetName(), string(data), err)
 	}
 	return obj, nil
+}
+
+// unreadable is a patch that leaves no object of the kind. A built-in of another kind is looked up in a scheme, while a custom resource is
+// validated; validateTypeMeta in pkg/registry/customresource/validator.go of k8s.io/apiextensions-apiserver.
+func (k *Kind) unreadable(name, data string, err error) *statusError {
+	var other wrongKind
+	switch {
+	case !errors.As(err, &other):
+		return invalidPatch(data, withoutKind(err))
+	case k.Custom():
+		return apierrors.NewInvalid(other.said.GroupKind(), name,
+			field.ErrorList{field.Invalid(field.NewPath("kind"), other.said.Kind, "must be "+k.Kind)})
+	default:
+		return invalidPatch(data, fmt.Errorf(
+			"no kind %q is registered for version %q in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+			other.said.Kind, other.said.GroupVersion()))
+	}
 }
 
 // withoutKind returns what a decoder said, without the kind that [Kind.Decode] puts before it.

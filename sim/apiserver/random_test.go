@@ -209,7 +209,8 @@ func (w *walk) checkEvent(event Event) {
 		a, b := event.Prev.DeepCopyObject().(Object), event.Object.DeepCopyObject().(Object)
 		a.SetResourceVersion("")
 		b.SetResourceVersion("")
-		if before, _ := json.Marshal(a); string(before) == w.without(b) {
+		// What is stored without a default is written once more to store it.
+		if before, _ := json.Marshal(a); w.Kinds().Of(a).reread == nil && string(before) == w.without(b) {
 			w.Fatalf("the commit at %d changed nothing: %s", event.Revision, before)
 		}
 		if event.Prev.GetUID() != event.Object.GetUID() {

@@ -34,6 +34,8 @@ type switches struct {
 	uncached bool // see WithoutWatchCache
 	homeless bool // a namespace has gone, and may have left objects behind
 	protects bool // see ProtectClaims
+	keeps    bool // see ProtectVolumes
+	taints   bool // see TaintNodes
 }
 
 // NewServer returns a server that holds nothing but the namespaces every cluster has, and the CustomResourceDefinitions of the

@@ -14,6 +14,7 @@ type entry struct {
 	object          Object
 	fields          *ownership   // who owns the fields of the object; nil until somebody asks
 	settled         []repetition // what has been applied to it and changed nothing
+	lacking         bool         // it is stored in another form than it is read in: see Kind.reread
 }
 
 // table holds the objects and the event log of one kind.

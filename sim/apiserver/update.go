@@ -25,16 +25,16 @@ func (s *Server) update(req *Request) *Response {
 		return failed(err)
 	}
 	e := s.table(req.Kind).get(req.Namespace, req.Name)
-	creates := req.Kind.CreateOnUpdate && req.Subresource == ""
+	creates := req.Kind.CreateOnUpdate && (req.Subresource == "" || req.Subresource == "status")
 	if e == nil && !creates {
-		return failed(notFound(req.Kind, req.Name))
+		return failed(notFound(req.view(), req.Name))
 	}
 	want, have := obj.GetUID(), types.UID("")
 	if e != nil {
 		have = e.object.GetUID()
 	}
 	if want != "" && want != have {
-		return failed(uidConflict(req.Kind, req.Namespace, req.Name, want, have, req.DryRun))
+		return failed(uidConflict(req.view(), req.Namespace, req.Name, want, have, req.DryRun))
 	}
 	if e != nil {
 		return s.replace(req, obj, e)
@@ -116,12 +116,20 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	if req.Subresource == "" {
 		req.warnFinalizers(obj, before)
 	}
+	if warn := k.warnsOf(req.Subresource); warn != nil {
+		req.warnings = append(req.warnings, warn(obj, before)...)
+	}
 	obj = req.home(obj)
 	if err := s.admitValid(req, obj, stored); err != nil {
 		return failed(err)
 	}
 	tracked := c.tracked()
-	same := tracked && c.settleFields(k, obj, stored)
+	lacking, stale := false, false
+	if k.reread != nil {
+		lacking = k.reread(obj, stored)
+		stale = lacking != s.table(k).get(stored.GetNamespace(), stored.GetName()).lacking
+	}
+	same := tracked && c.settleFields(k, obj, stored) && !stale
 	switch {
 	case k.deletesDuringUpdate(obj, stored):
 		response := answer(obj, stored)
@@ -137,12 +145,21 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 		return s.committed(obj, stored, s.commitClaim(k, obj, stored, c))
 	case same:
 		return answer(k.full(c.before, stored), stored)
-	case !tracked && canon.Equal(obj, stored):
+	case !tracked && !stale && canon.Equal(obj, stored):
 		return answer(stored, stored)
 	case req.DryRun:
 		return answer(obj, stored)
 	default:
-		return s.committed(obj, stored, s.commitClaim(k, obj, stored, c))
+		response := s.committed(obj, stored, s.commitClaim(k, obj, stored, c))
+		s.noteLacking(k, obj, lacking)
+		return response
+	}
+}
+
+// noteLacking remembers that an object was stored without the defaults that it has when it is read.
+func (s *Server) noteLacking(k *Kind, obj Object, lacking bool) {
+	if lacking {
+		s.table(k).writable(obj.GetNamespace(), obj.GetName()).lacking = true
 	}
 }
 

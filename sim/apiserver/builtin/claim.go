@@ -105,6 +105,9 @@ func PreparePersistentVolumeClaimUpdate(claim, old *corev1.PersistentVolumeClaim
 // normalizeDataSources lets the two fields for the source of a volume say the same where one of them is empty;
 // pkg/api/persistentvolumeclaim/util.go. A source of another kind than those that are known is dropped.
 func normalizeDataSources(spec, old *corev1.PersistentVolumeClaimSpec) {
+	if ref := spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" && (old == nil || old.DataSourceRef == nil) {
+		spec.DataSourceRef = nil // needs the gate CrossNamespaceVolumeDataSource, which is off
+	}
 	used := old != nil && (old.DataSource != nil || old.DataSourceRef != nil)
 	if source := spec.DataSource; !used && source != nil && spec.DataSourceRef == nil && !isKnownSource(source) {
 		spec.DataSource = nil

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -70,7 +71,7 @@ var requiredSecretKeys = map[corev1.SecretType][]string{
 }
 
 // ValidateSecret checks a new Secret or an update; pkg/apis/core/validation/validation.go. Certificates and passwords are
-// not looked into.
+// not looked into, but configurations of Docker have to be JSON.
 func ValidateSecret(secret, old *corev1.Secret, _ string) field.ErrorList {
 	var errs field.ErrorList
 	if old != nil {
@@ -87,6 +88,14 @@ func ValidateSecret(secret, old *corev1.Secret, _ string) field.ErrorList {
 	for _, key := range requiredSecretKeys[secret.Type] {
 		if _, ok := secret.Data[key]; !ok {
 			errs = append(errs, field.Required(root.Key(key), ""))
+		}
+	}
+	for _, key := range requiredSecretKeys[secret.Type] {
+		var content any
+		if data, ok := secret.Data[key]; ok && (key == corev1.DockerConfigKey || key == corev1.DockerConfigJsonKey) {
+			if err := json.Unmarshal(data, &content); err != nil {
+				errs = append(errs, field.Invalid(root.Key(key), "<secret contents redacted>", err.Error()))
+			}
 		}
 	}
 	switch secret.Type {

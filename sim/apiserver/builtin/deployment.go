@@ -203,6 +203,7 @@ func DefaultDaemonSet(set *appsv1.DaemonSet, _ string) {
 	}
 	fillPointer(&spec.RevisionHistoryLimit, 10)
 	defaultPodSpec(&spec.Template.Spec)
+	setTemplateCount(set, templateCount(set)) // conversion always writes it
 }
 
 // The annotation in which apps/v1 keeps a field that only its predecessors show; pkg/apis/apps/v1/conversion.go.

@@ -86,9 +86,15 @@ func PrepareJob(job *batchv1.Job) {
 	}
 	addLabels(selector.MatchLabels, []string{batchv1.ControllerUidLabel}, string(job.UID))
 	spec.Selector = &selector
-	if len(job.Labels) == 0 { // what is stored is defaulted once more when it is read
-		job.Labels = maps.Clone(labels)
+}
+
+// RereadJob gives a Job without labels those of its template, which a new one gets after it was decoded; it reports whether it did.
+func RereadJob(job, _ *batchv1.Job) bool {
+	if len(job.Labels) > 0 || len(job.Spec.Template.Labels) == 0 {
+		return false
 	}
+	job.Labels = maps.Clone(job.Spec.Template.Labels)
+	return true
 }
 
 func addLabels(set map[string]string, names []string, value string) {

@@ -16,7 +16,8 @@ func PreparePod(pod *corev1.Pod) {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-			Message: "Scheduling is blocked due to non-empty scheduling gates",
+			Message:            "Scheduling is blocked due to non-empty scheduling gates",
+			LastTransitionTime: pod.CreationTimestamp,
 		}}
 	}
 	if pod.Spec.PriorityClassName == "" {
@@ -87,6 +88,9 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 		return corev1.PodQOSBurstable
 	}
 }
+
+// RereadClaim reports that a new claim is stored without a phase, and read with one; pkg/apis/core/v1/defaults.go.
+func RereadClaim(_, old *corev1.PersistentVolumeClaim) bool { return old == nil }
 
 // PreparePersistentVolumeClaim sets the status of a new claim; pkg/registry/core/persistentvolumeclaim/strategy.go.
 func PreparePersistentVolumeClaim(claim *corev1.PersistentVolumeClaim) {

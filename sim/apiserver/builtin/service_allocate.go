@@ -343,6 +343,16 @@ func allocateNodePorts(service, old *corev1.Service) field.ErrorList {
 	return nil
 }
 
+// CheckNameless refuses an address for a Service that has no name, which comes before anything else is said about it.
+func CheckNameless(service *corev1.Service) field.ErrorList {
+	spec := &service.Spec
+	if service.Name != "" || spec.Type == corev1.ServiceTypeExternalName || spec.ClusterIP != "" || len(spec.ClusterIPs) > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIPs"), []string{""},
+		"failed to allocate IP: IPAddress.networking.k8s.io \"10.96.0.1\" is invalid: spec.parentRef.name: Required value")}
+}
+
 // CheckHealthPort refuses a port for health checks that is not to be had, as a real server does: with an internal error.
 func CheckHealthPort(service *corev1.Service) error {
 	port := service.Spec.HealthCheckNodePort
@@ -374,6 +384,9 @@ func dropUnneeded(spec, before *corev1.ServiceSpec) {
 		}
 		if samePointed(spec.IPFamilyPolicy, before.IPFamilyPolicy) {
 			spec.IPFamilyPolicy = nil
+		}
+		if samePointed(spec.InternalTrafficPolicy, before.InternalTrafficPolicy) {
+			spec.InternalTrafficPolicy = nil
 		}
 	}
 	if usesNodePorts(before) && !usesNodePorts(spec) && nodePorts(before).IsSuperset(nodePorts(spec)) {

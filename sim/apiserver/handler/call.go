@@ -12,6 +12,7 @@ import (
 	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -196,7 +197,7 @@ func (c *call) decode(info runtime.SerializerInfo, body []byte, directive string
 	if custom {
 		if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != c.kind.Kind {
 			errs := field.ErrorList{field.Invalid(field.NewPath("kind"), kind, "must be "+c.kind.Kind)}
-			return nil, apierrors.NewInvalid(c.kind.GroupKind(), obj.GetName(), errs)
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: c.kind.Group, Kind: kind}, obj.GetName(), errs)
 		}
 		if strict && c.kind.PruneUnknown != nil {
 			for _, path := range c.kind.PruneUnknown(obj) {

@@ -267,7 +267,7 @@ var bodies = []exchange{
 	{
 		name: "custom, another kind", send: "POST " + widgetsPath,
 		body: strings.Replace(aWidget, "Widget", "Gadget", 1), code: 422,
-		message: `Widget.golden.example.com "new" is invalid: kind: Invalid value: "Gadget": must be Widget`,
+		message: `Gadget.golden.example.com "new" is invalid: kind: Invalid value: "Gadget": must be Widget`,
 	},
 	{
 		name: "custom, malformed metadata", send: "POST " + widgetsPath,

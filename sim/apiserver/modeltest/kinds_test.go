@@ -28,6 +28,7 @@ type kind struct {
 	derive    func(obj tree)            // defaults that depend on other fields
 	begin     func(obj tree)            // what the server adds to a new object
 	update    func(obj, old tree)       // what it carries over
+	reread    func(obj tree) bool       // defaults that are read, but not stored, and whether there are any
 	counts    func(obj, old tree) bool  // whether the generation counts the change; nil for no generation
 	valid     func(obj, old tree) bool  // old is nil for a new object
 	selectors map[string]string         // field selectors and the paths of their values
@@ -263,8 +264,8 @@ func jobKind() *kind {
 				set(obj, name, "spec", "template", "metadata", "labels", prefix+"job-name")
 			}
 			set(obj, tree{"batch.kubernetes.io/controller-uid": uid}, "spec", "selector", "matchLabels")
-			labelJob(obj)
 		},
+		reread: labelJob,
 		derive: func(obj tree) {
 			if spec := fields(obj, "spec"); spec != nil && spec["parallelism"] == nil {
 				spec["parallelism"] = 1.0
@@ -307,11 +308,14 @@ func jobKind() *kind {
 	}
 }
 
-// labelJob gives a Job without labels those of its template.
-func labelJob(obj tree) {
-	if labels := fields(obj, "spec", "template", "metadata", "labels"); len(fields(obj, "metadata", "labels")) == 0 && len(labels) > 0 {
-		set(obj, clone(labels), "metadata", "labels")
+// labelJob gives a Job without labels those of its template, and reports whether it did.
+func labelJob(obj tree) bool {
+	labels := fields(obj, "spec", "template", "metadata", "labels")
+	if len(fields(obj, "metadata", "labels")) > 0 || len(labels) == 0 {
+		return false
 	}
+	set(obj, clone(labels), "metadata", "labels")
+	return true
 }
 
 func serviceKind() *kind {
@@ -322,6 +326,8 @@ func serviceKind() *kind {
 			"ports": {"*": {"protocol": "TCP"}}}}`),
 		begin: func(obj tree) {
 			fill(fields(obj, "spec"), parse(`{"clusterIPs": ["None"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}`))
+		},
+		derive: func(obj tree) {
 			for _, p := range list(obj, "spec", "ports") {
 				fill(p.(tree), tree{"targetPort": p.(tree)["port"]})
 			}
@@ -333,11 +339,11 @@ func serviceKind() *kind {
 					keep(spec, fields(old, "spec"), name)
 				}
 			}
-			for _, p := range list(obj, "spec", "ports") {
-				fill(p.(tree), tree{"targetPort": p.(tree)["port"]})
-			}
 		},
 		valid: func(obj, old tree) bool {
+			if text(obj, "spec", "clusterIP") != "" && len(list(obj, "spec", "clusterIPs")) == 0 {
+				return false // nothing is allocated for one that a write to its status makes
+			}
 			if n := len(list(obj, "spec", "ports")); n > 1 || n == 0 && text(obj, "spec", "clusterIP") != "None" {
 				return false // several ports need names, which they never have here
 			}

@@ -36,6 +36,8 @@ type key struct {
 type entry struct {
 	obj    tree
 	owners ownership
+
+	lacking bool // it is stored without the defaults it is read with
 }
 
 // event is one commit.

@@ -86,7 +86,7 @@ func (m *model) createNew(r *request, obj tree, got answer, owners func(tree) ow
 	if generated {
 		metadata["name"] = text(got.body, "metadata", "name")
 	}
-	if k.begin != nil && fields(obj, "spec") != nil || k.cluster {
+	if k.begin != nil && fields(obj, "spec") != nil && r.sub == "" || k.cluster {
 		k.begin(obj)
 	}
 	if k.cluster {
@@ -107,6 +107,9 @@ func (m *model) createNew(r *request, obj tree, got answer, owners func(tree) ow
 		}
 		w.message += k.qualified() + ` "` + name.name + `" already exists`
 		return w
+	}
+	lacking := k.reread != nil && k.reread(obj)
+	switch {
 	case !uidForm.MatchString(uid), generated && !generatedFrom(text(metadata, "generateName"), name.name):
 		return want{code: 201, message: "a UID and a name of the right form"}
 	case r.dryRun():
@@ -116,7 +119,9 @@ func (m *model) createNew(r *request, obj tree, got answer, owners func(tree) ow
 		return want{code: 201, message: "a UID that was never used"}
 	}
 	m.uids[uid] = true
-	return want{code: 201, object: m.commit(name, obj, after)}
+	w := want{code: 201, object: m.commit(name, obj, after)}
+	m.objects[name].lacking = lacking
+	return w
 }
 
 func (k *kind) needsSpec() bool {
@@ -135,7 +140,7 @@ func (m *model) update(r *request, got answer) want {
 	}
 	r.kind.complete(obj)
 	e := m.objects[r.key()]
-	if e == nil && (!r.kind.createOnUpdate || r.sub != "") {
+	if e == nil && (!r.kind.createOnUpdate || r.sub != "" && r.sub != "status") {
 		return absent(r.key())
 	}
 	uid := text(obj, "metadata", "uid")
@@ -216,13 +221,16 @@ func (m *model) settle(r *request, obj tree, e *entry, owners func(tree) ownersh
 		}
 		return okay(obj)
 	}
+	lacking := k.reread != nil && k.reread(obj)
 	switch {
-	case same(obj, old) && after.same(e.owners):
+	case same(obj, old) && after.same(e.owners) && lacking == e.lacking:
 		return okay(old)
 	case r.dryRun():
 		return okay(obj)
 	default:
-		return okay(m.commit(r.key(), obj, after))
+		w := okay(m.commit(r.key(), obj, after))
+		m.objects[r.key()].lacking = lacking
+		return w
 	}
 }
 
