@@ -176,8 +176,10 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	key := uidKey(k, obj.GetNamespace(), obj.GetName())
 	n := s.uids.count(key)
 	uid := uidFor(key, n)
-	if req.DryRun { // the object that is created afterwards has another UID
-		uid = uidFor(key+"?dryRun", n)
+	if req.dryRun() { // the object that is created afterwards has another UID
+		tried := key + "?dryRun"
+		uid = uidFor(tried, s.uids.count(tried))
+		s.uids.set(tried, s.uids.count(tried)+1)
 	}
 	version, _ := req.inVersion(nil)
 	if err := s.initialize(version, obj, uid, req.Subresource); err != nil {
