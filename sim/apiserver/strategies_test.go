@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,6 +74,9 @@ func TestKinds(t *testing.T) {
 			name, _, _ := strings.Cut(filepath.Base(file), ".json")
 			t.Run(string(version)+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				if _, newer := reflect.TypeFor[storagev1.CSINode]().FieldByName("Status"); newer && name == "CSINode" && version == V136 {
+					t.Skip("with libraries of 1.37 the Go type has a status, which 1.36 does not know")
+				}
 				p := &strategyPlayer{kinds, readStrategies(t, file), map[string]*storedBase{}}
 				for _, c := range p.recorded.Cases {
 					t.Run(c.Name, func(t *testing.T) { p.check(t, c) })
@@ -80,6 +84,26 @@ func TestKinds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// hunk heads a part of a difference between two objects that a message tells, by their lines. These count the fields of a Go type,
+// which has more of them in newer libraries.
+var hunk = regexp.MustCompile(`@@ -[0-9,]+ \+[0-9,]+ @@`)
+
+// sameButForHunks reports whether two errors are the same but for such lines.
+func sameButForHunks(a, b *metav1.Status) bool {
+	if a == nil || b == nil || !hunk.MatchString(a.Message) {
+		return false
+	}
+	texts := make([]string, 2)
+	for i, status := range []*metav1.Status{a, b} {
+		data, err := json.Marshal(status)
+		if err != nil {
+			return false
+		}
+		texts[i] = hunk.ReplaceAllString(string(data), "@@")
+	}
+	return texts[0] == texts[1]
 }
 
 func readStrategies(t *testing.T, file string) strategyFile {
@@ -109,6 +133,9 @@ type strategyPlayer struct {
 
 func (p *strategyPlayer) check(t *testing.T, c strategyCase) {
 	got := p.play(t, c)
+	if sameButForHunks(c.Error, got.Error) {
+		got.Error = c.Error
+	}
 	if !reflect.DeepEqual(c.Error, got.Error) {
 		t.Fatalf("error (-recorded +ours):\n%s", cmp.Diff(c.Error, got.Error))
 	}

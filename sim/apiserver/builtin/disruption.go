@@ -49,19 +49,25 @@ func ValidatePodDisruptionBudgetStatus(budget, _ *policyv1.PodDisruptionBudget, 
 	)
 }
 
-// validateConditions is ValidateConditions in k8s.io/apimachinery/pkg/apis/meta/v1/validation, which says more in 1.37.
+// validateConditions is ValidateConditions in k8s.io/apimachinery/pkg/apis/meta/v1/validation, which says more in 1.37. The
+// library's own is in the words of its version.
 func validateConditions(conditions []metav1.Condition, root *field.Path, version string) field.ErrorList {
-	if !since(version, 37) {
-		return metavalidation.ValidateConditions(conditions, root)
-	}
 	var errs field.ErrorList
 	seen := map[string]bool{}
 	for i, condition := range conditions {
 		at := root.Index(i)
-		if seen[condition.Type] {
+		repeated := seen[condition.Type]
+		seen[condition.Type] = true
+		if !since(version, 37) {
+			if repeated {
+				errs = append(errs, field.Duplicate(at.Child("type"), condition.Type))
+			}
+			errs = append(errs, metavalidation.ValidateCondition(condition, at)...)
+			continue
+		}
+		if repeated {
 			errs = append(errs, field.Duplicate(at, condition.Type))
 		}
-		seen[condition.Type] = true
 		if condition.Type == "" {
 			errs = append(errs, field.Required(at.Child("type"), "is required"))
 		}

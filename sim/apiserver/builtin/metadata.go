@@ -102,10 +102,7 @@ func ValidateMetadata(meta, old metav1.Object, rules MetadataRules, version stri
 		return errs
 	}
 	whole := validateWhole(meta, old, rules.Namespaced, path.ValidatePathSegmentName, version, root)
-	update := apivalidation.ValidateObjectMetaAccessorUpdate(meta, old, root)
-	if since(version, 37) { // the library has the words of 1.36, and the others have been said
-		update = slices.DeleteFunc(update, func(e *field.Error) bool { return strings.HasPrefix(e.Field, "metadata.ownerReferences") })
-	}
+	update := validateChange(meta, old, version, root)
 	errs := join(whole, update)
 	for _, check := range rules.Checks {
 		switch check {
@@ -122,6 +119,25 @@ func ValidateMetadata(meta, old metav1.Object, rules MetadataRules, version stri
 		return errs
 	}
 	return withoutRepeats(errs)
+}
+
+// validateChange is ValidateObjectMetaAccessorUpdate in k8s.io/apimachinery pkg/api/validation/objectmeta.go. What the library says
+// of owner references are the words of its own version: those of 1.36 take their place, and for 1.37 they have been said.
+func validateChange(meta, old metav1.Object, version string, root *field.Path) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaAccessorUpdate(meta, old, root)
+	at := root.Child("ownerReferences")
+	about := func(prefix *field.Path) func(e *field.Error) bool {
+		return func(e *field.Error) bool { return strings.HasPrefix(e.Field, prefix.String()) }
+	}
+	errs = slices.DeleteFunc(errs, about(at))
+	if since(version, 37) {
+		return errs
+	}
+	place := slices.IndexFunc(errs, about(root.Child("managedFields")))
+	if place < 0 {
+		place = len(errs)
+	}
+	return slices.Insert(errs, place, validateOwners(meta.GetOwnerReferences(), version, at)...)
 }
 
 // validateWhole is ValidateObjectMetaAccessor in k8s.io/apimachinery pkg/api/validation/objectmeta.go, in the words of the version.

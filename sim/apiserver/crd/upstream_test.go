@@ -1,9 +1,11 @@
 package crd_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -77,11 +79,23 @@ func (u *upstream) validate(object, old map[string]any) field.ErrorList {
 		pair := common.NewCorrelatedObject(object, old, &model.Structural{Structural: u.structural})
 		errs = validation.ValidateCustomResourceUpdate(nil, object, old, u.whole, validation.WithRatcheting(pair))
 	}
-	errs = append(errs, objectmeta.Validate(nil, object, u.structural, false)...)
+	errs = append(errs, validateEmbedded(object, u.structural)...)
 	if old == nil || len(listtype.ValidateListSetsAndMaps(nil, u.structural, old)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, u.structural, object)...)
 	}
 	return errs
+}
+
+// validateEmbedded is objectmeta.Validate, which takes a context first since v0.37.
+func validateEmbedded(object map[string]any, s *structural.Structural) field.ErrorList {
+	validate := reflect.ValueOf(objectmeta.Validate)
+	arguments := []reflect.Value{
+		reflect.Zero(reflect.TypeFor[*field.Path]()), reflect.ValueOf(object), reflect.ValueOf(s), reflect.ValueOf(false),
+	}
+	if validate.Type().NumIn() > len(arguments) {
+		arguments = slices.Insert(arguments, 0, reflect.ValueOf(context.Background()))
+	}
+	return validate.Call(arguments)[0].Interface().(field.ErrorList)
 }
 
 // validateStatus is statusStrategy.ValidateUpdate.
