@@ -62,7 +62,7 @@ func validateConditions(conditions []metav1.Condition, root *field.Path, version
 			if repeated {
 				errs = append(errs, field.Duplicate(at.Child("type"), condition.Type))
 			}
-			errs = append(errs, metavalidation.ValidateCondition(condition, at)...)
+			errs = append(errs, validateCondition36(condition, at)...)
 			continue
 		}
 		if repeated {
@@ -79,6 +79,22 @@ func validateConditions(conditions []metav1.Condition, root *field.Path, version
 			default:
 				errs = append(errs, e)
 			}
+		}
+	}
+	return errs
+}
+
+// validateCondition36 is ValidateCondition of v0.36: what is empty is wrong as any other value is.
+func validateCondition36(condition metav1.Condition, at *field.Path) field.ErrorList {
+	errs := metavalidation.ValidateLabelName(condition.Type, at.Child("type"))
+	if condition.Status == "" {
+		statuses := []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionUnknown}
+		errs = append(errs, field.NotSupported(at.Child("status"), condition.Status, statuses))
+	}
+	for _, e := range metavalidation.ValidateCondition(condition, at) {
+		said := e.Field == at.Child("type").String() || e.Field == at.Child("status").String() && condition.Status == ""
+		if !said {
+			errs = append(errs, e)
 		}
 	}
 	return errs
