@@ -124,14 +124,15 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 		return failed(err)
 	}
 	tracked := c.tracked()
+	deletes := k.deletesDuringUpdate(obj, stored)
 	lacking, stale := false, false
-	if k.reread != nil {
+	if k.reread != nil && !deletes { // what is deleted is not read again
 		lacking = k.reread(obj, stored)
 		stale = lacking != s.table(k).get(stored.GetNamespace(), stored.GetName()).lacking
 	}
 	same := tracked && c.settleFields(k, obj, stored) && !stale
 	switch {
-	case k.deletesDuringUpdate(obj, stored):
+	case deletes:
 		response := answer(obj, stored)
 		if !req.DryRun {
 			response.Committed = s.commit(k, nil, stored)

@@ -1,13 +1,9 @@
 package crd
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -16,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/version"
-	"sigs.k8s.io/yaml"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver/internal/manifest"
 )
 
 // Load reads the CustomResourceDefinitions (apiextensions.k8s.io/v1) of a YAML or JSON text, one for each document; empty
@@ -26,60 +22,21 @@ import (
 // *field.Error values whose fields begin with the place of the document, "document[1].spec.names.kind".
 func Load(text []byte) ([]*Definition, error) {
 	var definitions []*Definition
-	var errs field.ErrorList
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for i := 0; ; i++ {
-		at := field.NewPath("document").Index(i)
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	err := manifest.Each(text, func(document []byte, at *field.Path) field.ErrorList {
+		loaded, problems := load(document, at)
+		if len(problems) == 0 {
+			definitions = append(definitions, loaded)
 		}
-		if err != nil {
-			errs = append(errs, field.Invalid(at, "", err.Error()))
-			break
-		}
-		d, problems := load(document, at)
-		errs = append(errs, problems...)
-		if d != nil && len(problems) == 0 {
-			definitions = append(definitions, d)
-		}
-	}
-	if len(errs) > 0 {
-		return nil, loadError(errs)
+		return problems
+	})
+	if err != nil {
+		return nil, err
 	}
 	return definitions, nil
 }
 
-// loadError is what is wrong with a text.
-type loadError field.ErrorList
-
-// Error lists the errors, one a line.
-func (e loadError) Error() string {
-	lines := make([]string, len(e))
-	for i, err := range e {
-		lines[i] = err.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap returns the *field.Error values.
-func (e loadError) Unwrap() []error {
-	all := make([]error, len(e))
-	for i, err := range e {
-		all[i] = err
-	}
-	return all
-}
-
-// load reads one document; nil without an error for an empty one.
-func load(document []byte, at *field.Path) (*Definition, field.ErrorList) {
-	text, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return nil, field.ErrorList{field.Invalid(at, "", strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))}
-	}
-	if string(text) == "null" {
-		return nil, nil
-	}
+// load reads one document, which is JSON.
+func load(text []byte, at *field.Path) (*Definition, field.ErrorList) {
 	var head struct{ APIVersion, Kind string }
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, field.ErrorList{field.Invalid(at, "", "must be an object with apiVersion and kind")}

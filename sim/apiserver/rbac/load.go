@@ -1,12 +1,7 @@
 package rbac
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,11 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	strictjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/builtin"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/internal/manifest"
 )
 
 // A loadable kind, and how to check what it holds.
@@ -78,62 +72,21 @@ func NewObject(gvk schema.GroupVersionKind) metav1.Object {
 // Unwrap() []error are *field.Error values whose fields begin with the place of the document, "document[1].rules[0].verbs".
 func Load(text []byte) ([]metav1.Object, error) {
 	var objects []metav1.Object
-	var errs field.ErrorList
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for i := 0; ; {
-		at := field.NewPath("document").Index(i)
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	err := manifest.Each(text, func(document []byte, at *field.Path) field.ErrorList {
+		loaded, problems := load(document, at)
+		if len(problems) == 0 {
+			objects = append(objects, loaded)
 		}
-		if err != nil {
-			errs = append(errs, field.Invalid(at, "", err.Error()))
-			break
-		}
-		obj, problems := load(document, at)
-		if obj == nil && len(problems) == 0 {
-			continue // an empty one
-		}
-		i++
-		errs = append(errs, problems...)
-		objects = append(objects, obj)
-	}
-	if len(errs) > 0 {
-		return nil, loadError(errs)
+		return problems
+	})
+	if err != nil {
+		return nil, err
 	}
 	return objects, nil
 }
 
-// loadError is what is wrong with a text.
-type loadError field.ErrorList
-
-// Error lists the errors, one a line.
-func (e loadError) Error() string {
-	lines := make([]string, len(e))
-	for i, err := range e {
-		lines[i] = err.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap returns the *field.Error values.
-func (e loadError) Unwrap() []error {
-	all := make([]error, len(e))
-	for i, err := range e {
-		all[i] = err
-	}
-	return all
-}
-
-// load reads one document; nil without an error for an empty one.
-func load(document []byte, at *field.Path) (metav1.Object, field.ErrorList) {
-	text, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return nil, field.ErrorList{field.Invalid(at, "", strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))}
-	}
-	if string(text) == "null" {
-		return nil, nil
-	}
+// load reads one document, which is JSON.
+func load(text []byte, at *field.Path) (metav1.Object, field.ErrorList) {
 	var head metav1.TypeMeta
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, field.ErrorList{field.Invalid(at, "", "must be an object with apiVersion and kind")}
