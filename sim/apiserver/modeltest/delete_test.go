@@ -211,10 +211,37 @@ func (m *model) deleteNamespace(r *request, e *entry, options tree) want {
 	obj := clone(e.obj)
 	set(obj, m.stamp(), "metadata", "deletionTimestamp")
 	set(obj, "Terminating", "status", "phase")
+	if finalizers := namespaceFinalizers(e.obj, options); len(finalizers) > 0 {
+		set(obj, finalizers, "metadata", "finalizers")
+	}
 	if options["dryRun"] == nil {
 		obj = m.commit(r.key(), obj, e.owners)
 	}
 	return okay(obj)
+}
+
+// namespaceFinalizers are those of a namespace that is deleted: without a policy, what it has counts, and no default of a kind.
+func namespaceFinalizers(obj, options tree) []any {
+	finalizers := slices.Clone(list(obj, "metadata", "finalizers"))
+	policy := text(options, "propagationPolicy")
+	if orphan, ok := options["orphanDependents"].(bool); ok && orphan {
+		policy = "Orphan"
+	} else if ok {
+		policy = "Foreground"
+	}
+	if policy == "" {
+		return finalizers
+	}
+	for _, collector := range []struct{ policy, finalizer string }{{"Orphan", orphanFinalizer}, {"Foreground", foregroundFinalizer}} {
+		at := slices.Index(finalizers, any(collector.finalizer))
+		switch wanted := policy == collector.policy; {
+		case wanted && at < 0:
+			finalizers = append(finalizers, collector.finalizer)
+		case !wanted && at >= 0:
+			finalizers = slices.Delete(finalizers, at, at+1)
+		}
+	}
+	return finalizers
 }
 
 // deleteCollection deletes all that a list shows.

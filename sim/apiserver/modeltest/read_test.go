@@ -63,6 +63,9 @@ func (m *model) nextPage(r *request, limit int, got answer) want {
 	case t.revision < 0:
 		t.revision = m.revision
 	}
+	if text == "0" {
+		limit = 0
+	}
 	return m.page(r, t.revision, t.after, limit, got)
 }
 
