@@ -14,6 +14,16 @@ type owner struct{ manager, way, sub string }
 // ownership is who owns which fields, of those that the model knows. It is not changed.
 type ownership map[owner]map[string]bool
 
+// has reports whether anybody owns a field.
+func (o ownership) has(path string) bool {
+	for _, paths := range o {
+		if paths[path] {
+			return true
+		}
+	}
+	return false
+}
+
 // writer is who makes a change that is no apply.
 func (r *request) writer() owner { return owner{r.manager(), "Update", r.sub} }
 

@@ -402,6 +402,9 @@ func (m *model) scale(r *request, _ answer) want {
 		if number(obj, "spec", "replicas") == 0 { // which a Scale does not show
 			return e.owners.taken(r.writer(), nil, map[string]bool{"spec.replicas": true}).tidy()
 		}
+		if !e.owners.has("spec.replicas") { // recorded: once nobody owns them, a Scale makes nobody own them
+			return e.owners
+		}
 		return e.owners.updated(r.writer(), r.kind.paths(e.obj), r.kind.paths(obj))
 	})
 	if w.object != nil {
