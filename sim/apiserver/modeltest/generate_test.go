@@ -362,7 +362,7 @@ func (g *generator) updating(r *request) {
 			keep(obj, e.obj, "metadata", "uid")
 		}
 	}
-	if text(obj, "metadata", "resourceVersion") != made || r.kind.cluster {
+	if text(obj, "metadata", "resourceVersion") != made || r.kind.cluster || r.kind.createOnUpdate {
 		// It would bring back who owned what at that time. And who sends another deletionTimestamp owns it, without getting it: the
 		// server knows of that only where somebody applies to the kind.
 		set(obj, nil, "metadata", "managedFields")
