@@ -187,7 +187,7 @@ func (s *Server) claim(req *Request, subresource string, obj Object, e *entry) c
 	c := claim{write: s.writeOf(req, subresource)}
 	tracked := s.tracks(k) || e.fields != nil && e.fields.tracked
 	if sent == nil && !tracked && (subresource != "scale" || !req.view().sameReplicas(obj, req.shown(e.object))) {
-		c.send(k.beforeResets(obj, subresource))
+		c.send(k.beforeResets(obj, e.object, subresource))
 		return c
 	}
 	if sent != nil {
@@ -246,10 +246,12 @@ func (w *write) send(obj Object) {
 	}
 }
 
-// beforeResets returns a copy of what a client sent where the resets of the kind change it in a way that the ownership of
-// its fields shows; else nil.
-func (k *Kind) beforeResets(obj Object, subresource string) Object {
+// beforeResets returns a copy of what a client sent where the server resets it in a way that the ownership of its fields shows;
+// else nil.
+func (k *Kind) beforeResets(obj, stored Object, subresource string) Object {
 	switch {
+	case k.movesDeletion(obj, stored):
+		return k.shallowCopy(obj)
 	case subresource == "status" && k.Custom():
 		for name := range rawContent(obj) {
 			switch name {
@@ -341,6 +343,18 @@ func (c *claim) settleFields(k *Kind, obj, stored Object) bool {
 // so each is a new revision, though nobody sees a difference. Recorded from kube-apiserver v1.36.3 and v1.37.1; GuaranteedUpdate of
 // pkg/storage/etcd3/store.go.
 func (c *claim) rewrites() bool { return c.untidy != "" || c.before.untidy != "" }
+
+// changesOwners reports whether a write of which nothing is left, as the server reset what it would have changed, still changes
+// who owns what: then it is stored all the same. Recorded from kube-apiserver v1.36.3 with a deletionTimestamp that a client sent,
+// and with fields whose feature gate is off.
+func (s *Server) changesOwners(k *Kind, stored Object, c claim) bool {
+	if c.by.sent == nil {
+		return false
+	}
+	e := s.table(k).get(stored.GetNamespace(), stored.GetName())
+	before := s.ownershipOf(k, e).entries
+	return !sameButTimes(s.updated(k, c.write, stored, before, c.by.sent, nil), before)
+}
 
 func sameButTimes(a, b []metav1.ManagedFieldsEntry) bool {
 	return slices.EqualFunc(a, b, func(x, y metav1.ManagedFieldsEntry) bool {

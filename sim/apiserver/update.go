@@ -146,7 +146,7 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 		return s.committed(obj, stored, s.commitClaim(k, obj, stored, c))
 	case same:
 		return answer(k.full(c.before, stored), stored)
-	case !tracked && !stale && canon.Equal(obj, stored):
+	case !tracked && !stale && canon.Equal(obj, stored) && !s.changesOwners(k, stored, c):
 		return answer(stored, stored)
 	case req.DryRun:
 		return answer(obj, stored)
@@ -366,16 +366,20 @@ func sameOwner(a, b metav1.OwnerReference) bool { return reflect.DeepEqual(a, b)
 
 // changesDeletion reports whether the update may break a rule about objects that are being deleted.
 func (k *Kind) changesDeletion(obj, stored Object) bool {
+	return k.movesDeletion(obj, stored) ||
+		stored.GetDeletionTimestamp() != nil && !slices.Equal(obj.GetFinalizers(), stored.GetFinalizers())
+}
+
+// movesDeletion reports whether two states of an object are not deleted at the same time.
+func (k *Kind) movesDeletion(obj, stored Object) bool {
 	if k.Custom() {
 		a, b := rawMeta(obj), rawMeta(stored)
 		return a["deletionTimestamp"] != b["deletionTimestamp"] ||
-			a["deletionGracePeriodSeconds"] != b["deletionGracePeriodSeconds"] ||
-			b["deletionTimestamp"] != nil && !canon.Equal(a["finalizers"], b["finalizers"])
+			a["deletionGracePeriodSeconds"] != b["deletionGracePeriodSeconds"]
 	}
 	a, b := objectMeta(obj), objectMeta(stored)
-	return a.DeletionTimestamp != b.DeletionTimestamp ||
-		!samePointee(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
-		b.DeletionTimestamp != nil && !slices.Equal(a.Finalizers, b.Finalizers)
+	return !a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
+		!samePointee(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds)
 }
 
 func samePointee(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -362,15 +362,9 @@ func (g *generator) updating(r *request) {
 			keep(obj, e.obj, "metadata", "uid")
 		}
 	}
-	stale := text(obj, "metadata", "resourceVersion") != made || r.kind.cluster
-	if stale {
+	if text(obj, "metadata", "resourceVersion") != made || r.kind.cluster {
 		// It would bring back who owned what at that time.
 		set(obj, nil, "metadata", "managedFields")
-	}
-	if stale || r.kind.createOnUpdate {
-		// Who sends a deletionTimestamp owns it, also where it is not what is stored. A real server commits a write that changes
-		// nothing else; ours does only where somebody applies to the kind, which is wrong.
-		set(obj, nil, "metadata", "deletionTimestamp")
 	}
 	if r.kind.cluster {
 		set(obj, nil, "metadata", "namespace")
