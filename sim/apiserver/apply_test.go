@@ -23,7 +23,7 @@ import (
 // "put five", "create six", "delete"; then the kind and, after a slash, a subresource. The object is called a.
 type applyStep struct {
 	does string // "apply one ConfigMap"
-	body string // fields are added that every object has, but to a patch
+	body string // fields are added that every object has, but to a patch; the resourceVersion $ is that of what is stored
 	want string // the code, and what the error has to say
 	// owners are the managedFields afterwards, "manager operation[/subresource]" each with the paths it owns; nil is not looked at.
 	owners map[string]string
@@ -94,6 +94,9 @@ func (t *tester) applyRequest(step applyStep) *Request {
 		obj, err := req.Kind.Decode([]byte(complete(req.Kind, step.body)))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if obj.GetResourceVersion() == "$" {
+			obj.SetResourceVersion(t.Get(req.Kind, req.Namespace, "a").GetResourceVersion())
 		}
 		req.Object, req.PatchData = obj, nil
 	case "delete":
@@ -582,6 +585,74 @@ func TestStaleManagedFields(t *testing.T) {
 	test.do(&Request{Verb: schedule.Update, Kind: k, Namespace: "default", Name: "a", Object: emptied, FieldManager: "three"})
 	if have := owners(test.Get(k, "default", "a")); len(have) != 0 {
 		t.Errorf("owners after an empty list: %v", have)
+	}
+}
+
+// TestOwnersOnly checks writes of which the server resets all that they would change: they are stored if they change who owns what.
+// Recorded from kube-apiserver v1.36.3.
+func TestOwnersOnly(t *testing.T) {
+	const label = `"labels":{"x":"1"}`
+	unavailable := func(n string) string {
+		return `{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":` + n + `}}}}`
+	}
+	tests := []struct {
+		name  string
+		steps []applyStep
+	}{
+		{"a deletionTimestamp that a client sent", []applyStep{
+			{does: "put one Lease", body: `{"metadata":{"finalizers":["e.x/f"],"deletionTimestamp":"2001-01-01T00:00:00Z"}}`,
+				want: "201", bumped: true,
+				owners: map[string]string{"one Update": `metadata.deletionTimestamp metadata.finalizers metadata.finalizers."e.x/f"`}},
+			{does: "delete one Lease", want: "200", bumped: true},
+			{does: "put two Lease", body: `{"metadata":{"finalizers":["e.x/f"],"resourceVersion":"$"}}`, want: "200", bumped: true,
+				owners: map[string]string{"one Update": `metadata.finalizers metadata.finalizers."e.x/f"`}},
+			{does: "put two Lease", body: `{"metadata":{"finalizers":["e.x/f"],"resourceVersion":"$"}}`, want: "200"},
+		}},
+		{"a field whose gate is off", []applyStep{
+			{does: "apply one StatefulSet", body: stsWith(""), want: "201", bumped: true},
+			{does: "merge two StatefulSet", body: unavailable("1"), want: "200", bumped: true, owners: map[string]string{
+				"one Apply": stsOwned, "two Update": "spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+			{does: "merge two StatefulSet", body: unavailable("1"), want: "200"},
+			{does: "merge two StatefulSet", body: unavailable("2"), want: "200"},
+			{does: "merge three StatefulSet", body: unavailable("2"), want: "200", bumped: true, owners: map[string]string{
+				"one Apply": stsOwned, "three Update": "spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+			{does: "merge four StatefulSet", body: `{"spec":{"revisionHistoryLimit":10}}`, want: "200"},
+		}},
+		{"a spec that cannot be read", []applyStep{
+			{does: "create one Widget", body: `{"metadata":{` + label + `},"spec":{"size":1}}`, want: "201", bumped: true},
+			{does: "merge two Widget/status", body: `{"spec":{"size":"x"}}`, want: "200", bumped: true, owners: map[string]string{}},
+			{does: "merge two Widget/status", body: `{"spec":{"size":"x"}}`, want: "200"},
+		}},
+		{"a status that cannot be read", []applyStep{
+			{does: "create one Widget", body: `{"metadata":{` + label + `},"spec":{"size":1}}`, want: "201", bumped: true},
+			{does: "merge two Widget", body: `{"status":{"phase":1}}`, want: "200", bumped: true, owners: map[string]string{}},
+			{does: "merge two Widget", body: `{"spec":{"size":2}}`, want: "200", bumped: true, owners: map[string]string{}},
+		}},
+		{"a scale that changes nothing", []applyStep{
+			{does: "create one StatefulSet", body: stsWith(`,"replicas":2`), want: "201", bumped: true},
+			{does: "merge two StatefulSet", body: `{"spec":{"replicas":3}}`, want: "200", bumped: true},
+			{does: "merge two StatefulSet/scale", body: `{"spec":{"replicas":3}}`, want: "200", bumped: true},
+			{does: "merge two StatefulSet/scale", body: `{"spec":{"replicas":3}}`, want: "200"},
+		}},
+		{"nothing", []applyStep{
+			{does: "create one StatefulSet", body: stsWith(`,"replicas":2`), want: "201", bumped: true},
+			{does: "merge two StatefulSet", body: `{"spec":{"replicas":2}}`, want: "200"},
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { play(t, test.steps) })
+	}
+}
+
+// TestSeededOwners checks who owns the label of a namespace that is there from the start.
+func TestSeededOwners(t *testing.T) {
+	test := newTester(t)
+	test.TrackManagedFields()
+	k := test.kind("Namespace")
+	response := test.do(&Request{Verb: schedule.Get, Kind: k, Name: "default"})
+	want := map[string]string{"kube-apiserver Update": "metadata.labels metadata.labels.kubernetes.io/metadata.name"}
+	if diff := cmp.Diff(want, owners(response.Object)); diff != "" {
+		t.Errorf("owners (-want +have):\n%s", diff)
 	}
 }
 

@@ -94,16 +94,20 @@ func builtins(version Version) []*Kind {
 
 // addCore adds what StatefulSets and the operators around them need.
 func addCore(rows []*Kind, version Version) {
+	sets := rules[appsv1.StatefulSet]{
+		defaults: builtin.DefaultStatefulSet,
+		validate: builtin.ValidateStatefulSet, validateStatus: builtin.ValidateStatefulSetStatus,
+		warn: builtin.WarnStatefulSet,
+	}
+	if version == V136 {
+		sets.prepare, sets.prepareUpdate = builtin.PrepareStatefulSet, builtin.PrepareStatefulSetUpdate
+	}
 	rows[statefulSetOrder] = row(version, "apps/v1", "StatefulSet", "statefulsets", Kind{
 		ShortNames: []string{"sts"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
 		Scale: scale(func(s *appsv1.StatefulSet) (**int32, int32, string) {
 			return &s.Spec.Replicas, s.Status.Replicas, selectorText(s.Spec.Selector)
 		}),
-	}, rules[appsv1.StatefulSet]{
-		defaults: builtin.DefaultStatefulSet,
-		validate: builtin.ValidateStatefulSet, validateStatus: builtin.ValidateStatefulSetStatus,
-		warn: builtin.WarnStatefulSet,
-	})
+	}, sets)
 	rows[podOrder] = row(version, "v1", "Pod", "pods", Kind{
 		ShortNames: []string{"po"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, UnconditionalUpdate: true,
 		StatusKeeps: ResetSpecAndOwners, ReturnsDeleted: true, Graceful: podGrace, Fields: podFields, NotModelled: onlyPodGaps,

@@ -31,7 +31,7 @@ func (s *Server) get(req *Request) *Response {
 		return failed(notFound(req.view(), req.Name))
 	}
 	response := &Response{Code: http.StatusOK, Object: e.object, Revision: e.revision}
-	if s.table(req.Kind).applied {
+	if s.tracks(req.Kind) {
 		response.Object = s.WithManagedFields(req.Kind, e.object)
 	}
 	return response

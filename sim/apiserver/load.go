@@ -162,5 +162,6 @@ func (s *Server) addNamespace(name string) {
 	k := s.kinds.rows[namespaceOrder]
 	ns := k.New().(*corev1.Namespace)
 	ns.Name = name
+	k.receive(ns, -1)
 	s.createNew(&Request{Kind: k, FieldManager: "kube-apiserver"}, ns)
 }

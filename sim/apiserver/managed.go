@@ -79,7 +79,7 @@ func (s *Server) applied(k *Kind) { s.table(k).applied = true }
 
 // showOwners puts objects that have been read into the form in which readers see them.
 func (s *Server) showOwners(k *Kind, objects []Object) {
-	if s.table(k.behind()).applied {
+	if s.tracks(k.behind()) {
 		for i := range objects {
 			objects[i] = s.WithManagedFields(k, objects[i])
 		}
@@ -203,9 +203,9 @@ func (s *Server) claim(req *Request, subresource string, obj Object, e *entry) c
 func (s *Server) claimNew(req *Request, obj Object) claim {
 	k := req.Kind
 	sent := takeManagedFields(k, obj, nil)
-	c := claim{write: s.writeOf(req, "")}
+	c := claim{write: s.writeOf(req, req.Subresource)}
 	if sent == nil && !s.tracks(k) {
-		if k.PrepareCreate != nil || k.admit != nil {
+		if k.PrepareCreate != nil || k.admit != nil || k.Custom() && k.HasStatus && rawContent(obj)["status"] != nil {
 			c.send(k.shallowCopy(obj))
 		}
 		return c
@@ -252,13 +252,9 @@ func (k *Kind) beforeResets(obj, stored Object, subresource string) Object {
 	switch {
 	case k.movesDeletion(obj, stored):
 		return k.shallowCopy(obj)
-	case subresource == "status" && k.Custom():
-		for name := range rawContent(obj) {
-			switch name {
-			case "apiVersion", "kind", "metadata", "spec", "status":
-			default:
-				return obj // which is not the one that will be stored
-			}
+	case k.Custom():
+		if subresource == "status" && hasMore(rawContent(obj)) || k.HasStatus && k.resets(obj, stored, subresource) {
+			return k.shallowCopy(obj)
 		}
 		return nil
 	case subresource == "status" && k.PrepareStatus != nil, subresource == "" && k.PrepareUpdate != nil:
@@ -266,6 +262,29 @@ func (k *Kind) beforeResets(obj, stored Object, subresource string) Object {
 	default:
 		return nil
 	}
+}
+
+// hasMore reports whether a custom resource has more than a spec and a status.
+func hasMore(content map[string]any) bool {
+	for name := range content {
+		switch name {
+		case "apiVersion", "kind", "metadata", "spec", "status":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// resets reports whether a write to a custom resource or its status has another status or spec, which the server resets: nobody
+// looks at it but the library, which may not be able to read it. Then nobody owns anything of the object any more. Recorded from
+// kube-apiserver v1.36.3; UpdateNoErrors of internal/fieldmanager.go.
+func (k *Kind) resets(obj, stored Object, subresource string) bool {
+	name := "status"
+	if subresource == "status" {
+		name = "spec"
+	}
+	return !canon.Equal(rawContent(obj)[name], rawContent(stored)[name])
 }
 
 // takeManagedFields takes the managedFields that a client sent out of an object. It returns nil if there are none, or if
@@ -348,7 +367,7 @@ func (c *claim) rewrites() bool { return c.untidy != "" || c.before.untidy != ""
 // who owns what: then it is stored all the same. Recorded from kube-apiserver v1.36.3 with a deletionTimestamp that a client sent,
 // and with fields whose feature gate is off.
 func (s *Server) changesOwners(k *Kind, stored Object, c claim) bool {
-	if c.by.sent == nil {
+	if c.by.sent == nil || canon.Equal(c.by.sent, stored) {
 		return false
 	}
 	e := s.table(k).get(stored.GetNamespace(), stored.GetName())

@@ -332,13 +332,15 @@ func randomPatch(k *Kind, r *rand.Rand) string {
 	case "ConfigMap":
 		patches = append(patches, `{"data":{"k":"%d"}}`, `{"data":{"k":null,"m":"%d"}}`, `{"data":null,"binaryData":{"z%d":"eA=="}}`)
 	case "StatefulSet":
-		patches = append(patches, `{"spec":{"replicas":%d}}`, `{"spec":{"template":{"metadata":{"annotations":{"t":"%d"}}}}}`)
+		patches = append(patches, `{"spec":{"replicas":%d}}`, `{"spec":{"template":{"metadata":{"annotations":{"t":"%d"}}}}}`,
+			`{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":%d}}}}`)
 	case "Pod":
 		patches = append(patches, `{"status":{"message":"%d"}}`, `{"spec":{"activeDeadlineSeconds":%d}}`)
 	case "Service":
 		patches = append(patches, `{"spec":{"selector":{"app":"%d"}}}`, `{"spec":{"ports":[{"port":8%d}]}}`)
 	default:
-		patches = append(patches, `{"spec":{"size":%d}}`, `{"spec":{"color":null,"size":%d}}`, `{"status":{"phase":"%d"}}`)
+		patches = append(patches, `{"spec":{"size":%d}}`, `{"spec":{"color":null,"size":%d}}`, `{"status":{"phase":"%d"}}`,
+			`{"spec":{"size":"%d"}}`, `{"status":{"phase":%d}}`) // of the wrong type: only for the part that is reset
 	}
 	return fmt.Sprintf(patches[r.IntN(len(patches))], r.IntN(2))
 }

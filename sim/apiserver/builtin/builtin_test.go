@@ -55,8 +55,6 @@ func TestDefaultStatefulSet(t *testing.T) {
 		{"the type alone stays alone", "1.37", "updateStrategy: {type: RollingUpdate}", "updateStrategy: {type: RollingUpdate}"},
 		{"a partition keeps its type", "1.36", "updateStrategy: {rollingUpdate: {partition: 2}}",
 			"updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 2}}"},
-		{"maxUnavailable is dropped in 1.36", "1.36", "updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 2}}",
-			"updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 0}}"},
 		{"OnDelete", "1.37", "updateStrategy: {type: OnDelete}", "updateStrategy: {type: OnDelete}"},
 		{"claims", "1.36", "updateStrategy: {type: OnDelete}, volumeClaimTemplates: [{metadata: {name: data}}]",
 			"updateStrategy: {type: OnDelete}, volumeClaimTemplates: [{apiVersion: v1, kind: PersistentVolumeClaim, " +
@@ -72,6 +70,15 @@ func TestDefaultStatefulSet(t *testing.T) {
 			checkYAML(t, want, set) // defaults are their own defaults
 		})
 	}
+}
+
+// TestPrepareStatefulSet drops what 1.36 does not know, and leaves alone what the client sent.
+func TestPrepareStatefulSet(t *testing.T) {
+	sent := parse[appsv1.StatefulSet](t, "spec: {updateStrategy: {rollingUpdate: {partition: 1, maxUnavailable: 2}}}")
+	kept := *sent
+	builtin.PrepareStatefulSet(&kept)
+	checkYAML(t, "spec: {updateStrategy: {rollingUpdate: {partition: 1}}}", &kept)
+	checkYAML(t, "spec: {updateStrategy: {rollingUpdate: {partition: 1, maxUnavailable: 2}}}", sent)
 }
 
 func TestDefaultPod(t *testing.T) {

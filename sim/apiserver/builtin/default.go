@@ -30,8 +30,7 @@ func DefaultStatefulSet(set *appsv1.StatefulSet, version string) {
 	}
 }
 
-// defaultUpdateStrategy also drops maxUnavailable before 1.37, where the gate MaxUnavailableStatefulSet is off;
-// pkg/registry/apps/statefulset/strategy.go dropStatefulSetDisabledFields.
+// defaultUpdateStrategy knows of maxUnavailable from 1.37 on, where the gate MaxUnavailableStatefulSet is on.
 func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy, version string) {
 	if strategy.Type == "" {
 		strategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
@@ -41,16 +40,11 @@ func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy, version s
 	if rolling == nil {
 		return
 	}
-	rollingType := strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType
-	if rollingType {
-		fillPointer(&rolling.Partition, 0)
+	if strategy.Type != appsv1.RollingUpdateStatefulSetStrategyType {
+		return
 	}
-	switch { // writes only where something changes: the strategy may be shared with a stored object
-	case !since(version, 37):
-		if rolling.MaxUnavailable != nil {
-			rolling.MaxUnavailable = nil
-		}
-	case rollingType:
+	fillPointer(&rolling.Partition, 0)
+	if since(version, 37) {
 		fillPointer(&rolling.MaxUnavailable, intstr.FromInt32(1))
 	}
 }

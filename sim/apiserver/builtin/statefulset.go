@@ -16,6 +16,21 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/canon"
 )
 
+// PrepareStatefulSet drops fields whose feature gate is off before 1.37: who sends them owns them all the same;
+// pkg/registry/apps/statefulset/strategy.go dropStatefulSetDisabledFields.
+func PrepareStatefulSet(set *appsv1.StatefulSet) {
+	rolling := set.Spec.UpdateStrategy.RollingUpdate
+	if rolling == nil || rolling.MaxUnavailable == nil {
+		return
+	}
+	kept := *rolling // it may be shared with what the client sent
+	kept.MaxUnavailable = nil
+	set.Spec.UpdateStrategy.RollingUpdate = &kept
+}
+
+// PrepareStatefulSetUpdate does so for an update.
+func PrepareStatefulSetUpdate(set, _ *appsv1.StatefulSet) { PrepareStatefulSet(set) }
+
 // ValidateStatefulSet checks a new StatefulSet or an update; pkg/apis/apps/validation/validation.go.
 func ValidateStatefulSet(set, old *appsv1.StatefulSet, version string) field.ErrorList {
 	root := field.NewPath("spec")

@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -16,9 +17,15 @@ type generator struct {
 
 // memory is what a client has seen. It is stale as soon as another client writes.
 type memory struct {
-	objects   map[key][]tree
+	objects   map[key][]state
 	revisions []int64
 	tokens    []pageToken
+}
+
+// state is an object as a client saw it, and who owned what of it.
+type state struct {
+	obj    tree
+	owners ownership
 }
 
 type pageToken struct {
@@ -29,7 +36,7 @@ type pageToken struct {
 func newGenerator(m *model) *generator {
 	g := &generator{model: m, memory: make([]memory, len(agents))}
 	for i := range g.memory {
-		g.memory[i].objects = map[key][]tree{}
+		g.memory[i].objects = map[key][]state{}
 	}
 	return g
 }
@@ -37,8 +44,8 @@ func newGenerator(m *model) *generator {
 // remembered is how many states of an object a client remembers.
 const remembered = 4
 
-func (g *generator) remember(client int, k key, obj tree) {
-	seen := append(g.memory[client].objects[k], obj)
+func (g *generator) remember(client int, k key, s state) {
+	seen := append(g.memory[client].objects[k], s)
 	g.memory[client].objects[k] = seen[max(0, len(seen)-remembered):]
 }
 
@@ -101,9 +108,6 @@ func (g *generator) request() *request {
 	}
 	r.verb = g.pick("get", "list", "list", "create", "create", "create", "update", "update", "update", "update", "patch", "patch",
 		"patch", "apply", "apply", "delete", "delete", "deletecollection")
-	if r.name == "default" && r.verb != "list" { // nobody knows who made it, so leave it
-		r.verb = g.pick("get", "delete")
-	}
 	switch r.verb {
 	case "get":
 		g.readFrom(r)
@@ -274,9 +278,10 @@ func (g *generator) creating(r *request) {
 		set(obj, 7.0, "metadata", "generation")
 		set(obj, "2001-01-01T00:00:00Z", "metadata", "deletionTimestamp")
 	case 5:
-		if old := g.known(r); old != nil { // once more what was there
-			obj = clone(old)
+		if old := g.known(r); old.obj != nil { // once more what was there
+			obj = clone(old.obj)
 			set(obj, nil, "metadata", "resourceVersion")
+			g.claiming(r, obj, old)
 			r.body = obj
 			return
 		}
@@ -291,11 +296,11 @@ func (g *generator) creating(r *request) {
 }
 
 // known is a state of the object that the client has seen, mostly the last one; nil for none.
-func (g *generator) known(r *request) tree {
+func (g *generator) known(r *request) state {
 	seen := g.memory[r.client].objects[r.key()]
 	switch {
 	case len(seen) == 0:
-		return nil
+		return state{}
 	case g.chance(5):
 		return choose(g, seen)
 	default:
@@ -324,14 +329,15 @@ func ownerReference(uid string, controller bool) tree {
 }
 
 func (g *generator) updating(r *request) {
-	obj := clone(g.known(r))
+	old := g.known(r)
+	obj := clone(old.obj)
 	r.sub = g.subresource(r.kind)
 	if r.sub == "scale" {
 		r.body = g.scale(r, obj)
 		return
 	}
 	if obj == nil || g.chance(12) {
-		obj = g.fresh(r)
+		obj, old = g.fresh(r), state{}
 	}
 	if r.sub == "status" && len(r.kind.statuses) > 0 && !g.chance(4) {
 		obj["status"] = choose(g, r.kind.statuses)(g)
@@ -340,10 +346,6 @@ func (g *generator) updating(r *request) {
 			g.edit(r.kind, obj)
 		}
 	}
-	if _, ok := get(obj, "spec", "size").(string); ok && r.sub == "status" {
-		set(obj, nil, "spec", "size") // nobody owns anything any more of an object that cannot be read, which is a tale of its own
-	}
-	made := text(obj, "metadata", "resourceVersion")
 	switch g.n(12) {
 	case 0, 1:
 		set(obj, nil, "metadata", "resourceVersion")
@@ -362,18 +364,72 @@ func (g *generator) updating(r *request) {
 			keep(obj, e.obj, "metadata", "uid")
 		}
 	}
-	if text(obj, "metadata", "resourceVersion") != made || r.kind.cluster {
-		// It would bring back who owned what at that time.
-		set(obj, nil, "metadata", "managedFields")
-	}
+	g.claiming(r, obj, old)
 	if r.kind.cluster {
 		set(obj, nil, "metadata", "namespace")
 	}
 	r.body = obj
 }
 
+// claiming notes what the managedFields of an object say that was made from an old state: who owned what then, if they are not
+// made to say something else.
+func (g *generator) claiming(r *request, obj tree, old state) {
+	entries := list(obj, "metadata", "managedFields")
+	if len(entries) > 0 {
+		r.owners = old.owners
+	}
+	switch g.n(16) {
+	case 0:
+		entries, r.owners = []any{}, ownership{}
+		if r.kind.custom { // of which it was recorded to say nothing, unlike of a built-in kind
+			r.owners = nil
+		}
+	case 1:
+		entries, r.owners = []any{tree{}}, ownership{}
+	case 2:
+		if len(entries) > 0 {
+			entries[0].(tree)["operation"] = "Sideways" // they cannot be read, so they say nothing
+			r.owners = nil
+		}
+	case 3:
+		if len(entries) > 1 {
+			r.owners = r.owners.without(entries)
+			entries = entries[1:]
+		}
+	case 4:
+		zeta := owner{manager: "zeta", way: "Update"}
+		if _, ok := r.owners[zeta]; ok {
+			break
+		}
+		entries = append(entries, tree{
+			"manager": "zeta", "operation": "Update", "apiVersion": r.kind.apiVersion(), "fieldsType": "FieldsV1",
+			"fieldsV1": parse(`{"f:metadata": {"f:labels": {"f:x": {}}}}`),
+		})
+		r.owners = maps.Clone(r.owners)
+		if r.owners == nil {
+			r.owners = ownership{}
+		}
+		r.owners[zeta] = share{map[string]bool{"metadata.labels.x": true}, 0}
+	}
+	if entries != nil {
+		set(obj, entries, "metadata", "managedFields")
+	}
+}
+
+// without leaves out the first of the entries of an ownership.
+func (o ownership) without(entries []any) ownership {
+	named := func(entry any) owner {
+		return owner{manager: text(entry, "manager"), way: text(entry, "operation"), sub: text(entry, "subresource")}
+	}
+	first := named(entries[0])
+	first.again = slices.ContainsFunc(entries[1:], func(entry any) bool { return named(entry) == first })
+	rest := maps.Clone(o)
+	delete(rest, first)
+	return rest
+}
+
 func (g *generator) scale(r *request, obj tree) tree {
-	scale := tree{"metadata": tree{"name": r.name}, "spec": tree{"replicas": g.replicas(r)}}
+	scale := tree{"metadata": tree{"name": r.name}, "spec": tree{"replicas": float64(g.n(5) - 1)}}
 	if obj != nil && g.chance(2) {
 		keep(scale, obj, "metadata", "resourceVersion")
 	}
@@ -381,16 +437,6 @@ func (g *generator) scale(r *request, obj tree) tree {
 		keep(scale, obj, "metadata", "uid")
 	}
 	return scale
-}
-
-// replicas is another number than there is: who owns what after a scale that changes nothing is a riddle (the ScaleHandler of
-// k8s.io/apimachinery writes two entries for one manager, of which the next reader keeps one).
-func (g *generator) replicas(r *request) float64 {
-	n := float64(g.n(5) - 1)
-	if e := g.model.objects[r.key()]; e != nil && number(e.obj, "spec", "replicas") == n {
-		n++
-	}
-	return n
 }
 
 // edit changes an object.
@@ -427,7 +473,7 @@ func (g *generator) patching(r *request) {
 	r.patch = g.pick("merge", "merge", "merge", "json", "strategic")
 	if r.sub == "scale" {
 		r.patch = "merge"
-		r.body = tree{"spec": tree{"replicas": g.replicas(r)}}
+		r.body = tree{"spec": tree{"replicas": float64(g.n(5) - 1)}}
 		return
 	}
 	if r.patch == "json" {
@@ -458,12 +504,15 @@ func (g *generator) patching(r *request) {
 		change["status"] = choose(g, r.kind.statuses)(g)
 	}
 	if g.chance(4) {
-		if old := g.known(r); old != nil {
+		if old := g.known(r).obj; old != nil {
 			keep(change, old, "metadata", "resourceVersion")
 		}
 	}
 	if r.kind.cluster {
 		set(change, nil, "metadata", "namespace")
+	}
+	if g.chance(12) {
+		g.claiming(r, change, state{})
 	}
 	r.body = change
 }
@@ -471,7 +520,7 @@ func (g *generator) patching(r *request) {
 // operations are a JSON patch.
 func (g *generator) operations(r *request) []any {
 	var ops []any
-	if old := g.known(r); old != nil && g.chance(2) {
+	if old := g.known(r).obj; old != nil && g.chance(2) {
 		ops = append(ops, tree{"op": "test", "path": "/metadata/resourceVersion", "value": text(old, "metadata", "resourceVersion")})
 	}
 	switch g.n(5) {
@@ -515,7 +564,7 @@ func (g *generator) applying(r *request) {
 	if g.chance(3) {
 		r.query["force"] = "true"
 	}
-	if old := g.known(r); old != nil && g.chance(6) {
+	if old := g.known(r).obj; old != nil && g.chance(6) {
 		keep(config, old, "metadata", g.pick("resourceVersion", "uid"))
 	}
 	r.body = config
@@ -532,7 +581,7 @@ func (g *generator) deleteOptions(r *request) tree {
 	if g.chance(12) {
 		options["dryRun"] = []any{"All"}
 	}
-	if old := g.known(r); old != nil && g.chance(3) {
+	if old := g.known(r).obj; old != nil && g.chance(3) {
 		name := g.pick("uid", "resourceVersion")
 		set(options, get(old, "metadata", name), "preconditions", name)
 	}

@@ -417,6 +417,9 @@ func customKind(name string, status bool) *kind {
 		},
 		valid: func(obj, _ tree) bool {
 			names := map[string]bool{}
+			if named, ok := fields(obj, "spec")["named"]; ok && named == nil {
+				return false
+			}
 			for _, item := range list(obj, "spec", "named") {
 				if names[text(item, "name")] {
 					return false
@@ -424,7 +427,8 @@ func customKind(name string, status bool) *kind {
 				names[text(item, "name")] = true
 			}
 			size, isNumber := get(obj, "spec", "size").(float64)
-			return (obj["spec"] == nil || isNumber && size >= 0) && (obj["status"] == nil || number(obj, "status", "count") >= 0)
+			return (obj["spec"] == nil || isNumber && size >= 0) && number(obj, "status", "count") >= 0 &&
+				text(obj, "status", "count") == ""
 		},
 		selectors: map[string]string{"spec.color": "spec.color"},
 		fresh: func(g *generator) tree {
@@ -448,7 +452,7 @@ func customKind(name string, status bool) *kind {
 		},
 		statuses: []func(*generator) tree{
 			func(g *generator) tree { return tree{"count": float64(g.n(3)), "phase": g.value()} },
-			func(g *generator) tree { return tree{"count": -1.0} },
+			func(g *generator) tree { return tree{"count": choose(g, []any{-1.0, "many"})} },
 		},
 		config: func(g *generator) tree {
 			spec := tree{}

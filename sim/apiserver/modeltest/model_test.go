@@ -46,6 +46,7 @@ type event struct {
 	what     string // ADDED, MODIFIED or DELETED
 	obj      tree   // after it; of a delete, the last state at the revision of the delete
 	prev     tree   // before it; nil if there was none
+	owners   ownership
 }
 
 // token is where a list goes on.
@@ -64,6 +65,7 @@ type request struct {
 	patch           string // merge, json or strategic
 	body            any    // of a delete its options
 	query           map[string]string
+	owners          ownership // what the managedFields in the body say; nil if they say nothing
 }
 
 func (r *request) key() key { return key{r.kind, r.namespace, r.name} }
@@ -170,13 +172,13 @@ func (m *model) do(r *request, got answer) want {
 func (m *model) commit(k key, obj tree, owners ownership) tree {
 	m.revision++
 	prev := m.objects[k]
-	e := event{revision: m.revision, what: "MODIFIED", obj: obj}
+	e := event{revision: m.revision, what: "MODIFIED", obj: obj, owners: owners}
 	if prev != nil {
 		e.prev = prev.obj
 	}
 	switch {
 	case obj == nil:
-		e.what, e.obj = "DELETED", clone(prev.obj)
+		e.what, e.obj, e.owners = "DELETED", clone(prev.obj), prev.owners
 		delete(m.objects, k)
 	case prev == nil:
 		e.what = "ADDED"
@@ -203,6 +205,17 @@ func (m *model) adopt(k key, obj tree) {
 		last.obj = obj
 	}
 	e.obj = obj
+}
+
+// ownersOf returns who owned what of an object as it is shown; nil if it was never stored so.
+func (m *model) ownersOf(k key, obj tree) ownership {
+	revision, _ := parseRevision(text(obj, "metadata", "resourceVersion"))
+	for _, e := range slices.Backward(m.log[k.kind]) {
+		if e.revision == revision && keyOf(k.kind, e.obj) == k {
+			return e.owners
+		}
+	}
+	return nil
 }
 
 // at returns the objects of a kind at a revision, in the order of their keys.

@@ -89,14 +89,23 @@ func newGame(s subject) *game {
 			panic(err)
 		}
 		for _, item := range list(got.body, "items") {
-			m.objects[keyOf(k, item.(tree))] = &entry{obj: item.(tree), owners: ownership{}}
-			m.log[k] = append(m.log[k], event{what: "ADDED", obj: item.(tree)})
+			e := &entry{obj: item.(tree), owners: seeded(item.(tree))}
+			m.objects[keyOf(k, e.obj)] = e
+			m.log[k] = append(m.log[k], event{what: "ADDED", obj: e.obj, owners: e.owners})
 		}
 		m.revision, _ = parseRevision(text(got.body, "metadata", "resourceVersion"))
 	}
 	m.first, m.compacted = m.revision, m.revision
 	s.use(func(server *apiserver.Server) { server.Compact(m.revision) })
 	return g
+}
+
+// seeded is who owns what of a namespace that a server begins with.
+func seeded(obj tree) ownership {
+	return ownership{{manager: "kube-apiserver", way: "Update"}: {
+		paths: map[string]bool{"metadata.labels/": true, "metadata.labels.kubernetes.io/metadata.name": true},
+		at:    parseTime(text(obj, "metadata", "creationTimestamp")).Unix(),
+	}}
 }
 
 func (g *game) close() {
@@ -170,7 +179,7 @@ func (g *game) learn(r *request, w want, got answer) {
 			obj = clone(obj)
 			set(obj, nil, "metadata", "managedFields")
 		}
-		g.remember(r.client, k, obj)
+		g.remember(r.client, k, state{obj, g.model.ownersOf(k, obj)})
 		if revision, ok := parseRevision(text(got.body, "metadata", "resourceVersion")); ok && revision >= g.model.first {
 			seen.revisions = append(seen.revisions, revision)
 		}
@@ -182,7 +191,8 @@ func (g *game) learn(r *request, w want, got answer) {
 	for _, item := range list(got.body, "items") {
 		obj := clone(item.(tree))
 		obj["apiVersion"], obj["kind"] = r.kind.apiVersion(), r.kind.name
-		g.remember(r.client, keyOf(r.kind, obj), obj)
+		k := keyOf(r.kind, obj)
+		g.remember(r.client, k, state{obj, g.model.ownersOf(k, obj)})
 	}
 	if next := continueOf(got.body); next != "" {
 		seen.tokens = append(seen.tokens[max(0, len(seen.tokens)-2):], pageToken{*r, next})

@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,6 +25,9 @@ func (r *request) place(obj tree) bool {
 // complete fills in the defaults of a kind.
 func (k *kind) complete(obj tree) {
 	obj["apiVersion"], obj["kind"] = k.apiVersion(), k.name
+	if name := text(obj, "metadata", "name"); k.cluster && name != "" {
+		set(obj, name, "metadata", "labels", "kubernetes.io/metadata.name")
+	}
 	if k.custom && fields(obj, "spec") == nil {
 		return
 	}
@@ -55,10 +59,7 @@ func (m *model) create(r *request, got answer) want {
 	if refused, ok := m.admit(r.kind, r.namespace); !ok {
 		return refused
 	}
-	owners := ownership{}
-	return m.createNew(r, obj, got, func(obj tree) ownership {
-		return owners.updated(r.writer(), nil, r.kind.paths(obj))
-	})
+	return m.createNew(r, obj, got, func(obj tree) ownership { return m.changed(r, ownership{}, nil, obj) })
 }
 
 var uidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
@@ -78,10 +79,14 @@ func (m *model) createNew(r *request, obj tree, got answer, owners func(tree) ow
 	if k.counts != nil {
 		metadata["generation"] = 1.0
 	}
+	readable := k.readable(obj)
 	if k.status {
 		delete(obj, "status")
 	}
 	after := owners(obj) // what the server adds belongs to nobody
+	if !readable {
+		after = ownership{}
+	}
 	generated := text(metadata, "name") == "" && text(metadata, "generateName") != ""
 	if generated {
 		metadata["name"] = text(got.body, "metadata", "name")
@@ -157,7 +162,10 @@ func (m *model) update(r *request, got answer) want {
 		set(obj, nil, "metadata", "resourceVersion")
 	}
 	return m.createNew(r, obj, got, func(obj tree) ownership {
-		return ownership{}.updated(r.writer(), nil, r.kind.paths(obj))
+		if r.sub == "status" {
+			return ownership{}.updated(r.writer(), nil, r.written(clone(obj)), m.now())
+		}
+		return m.changed(r, ownership{}, nil, obj)
 	})
 }
 
@@ -166,9 +174,16 @@ func (m *model) replace(r *request, obj tree, e *entry) want {
 	if w, ok := r.checkRevision(obj, e); !ok {
 		return w
 	}
-	return m.settle(r, obj, e, func(obj tree) ownership {
-		return e.owners.updated(r.writer(), r.kind.paths(e.obj), r.kind.paths(obj))
-	})
+	return m.settle(r, obj, e, func(obj tree) ownership { return m.changed(r, e.owners, r.kind.paths(e.obj), obj) })
+}
+
+// changed returns who owns what of an object after a request that is no apply, by who did before: by what the client says of that,
+// if he says it.
+func (m *model) changed(r *request, owners ownership, before map[string]any, obj tree) ownership {
+	if r.owners != nil && r.sub == "" {
+		owners = r.owners
+	}
+	return owners.read().updated(r.writer(), before, r.kind.paths(obj), m.now())
 }
 
 // checkRevision compares the revision that an object was made from with what there is.
@@ -190,12 +205,16 @@ func (r *request) checkRevision(obj tree, e *entry) (want, bool) {
 // settle commits an update, if it is valid and changes anything. The owners are those of the fields afterwards.
 func (m *model) settle(r *request, obj tree, e *entry, owners func(tree) ownership) want {
 	k, old := r.kind, e.obj
+	readable := k.readable(obj)
 	if r.sub == "status" {
 		obj = k.onlyStatus(obj, old)
 	} else if k.status {
 		keep(obj, old, "status")
 	}
 	after := owners(obj) // what the client asks for counts, even if it does not get it
+	if !readable {
+		after = ownership{}
+	}
 	k.keepSystem(obj, old)
 	if r.sub == "status" {
 		if k.graceful {
@@ -238,6 +257,17 @@ func (m *model) settle(r *request, obj tree, e *entry, owners func(tree) ownersh
 func (k *kind) finished(obj, old tree) bool {
 	return get(old, "metadata", "deletionTimestamp") != nil && len(list(obj, "metadata", "finalizers")) == 0 &&
 		number(old, "metadata", "deletionGracePeriodSeconds") == 0 && !k.cluster
+}
+
+// readable reports whether a custom resource is of the types that its schema says. Who sends another makes nobody own anything of it
+// any more, though what is wrong be in a part that the write leaves alone.
+func (k *kind) readable(obj tree) bool {
+	for _, path := range [][]string{{"spec", "size"}, {"status", "count"}} {
+		if _, ok := get(obj, path...).(string); ok && k.custom {
+			return false
+		}
+	}
+	return true
 }
 
 // keepSystem carries over the metadata that clients do not write.
@@ -398,19 +428,44 @@ func (m *model) scale(r *request, _ answer) want {
 	}
 	main := *r
 	main.sub = ""
-	w := m.settle(&main, obj, e, func(obj tree) ownership {
-		if number(obj, "spec", "replicas") == 0 { // which a Scale does not show
-			return e.owners.taken(r.writer(), nil, map[string]bool{"spec.replicas": true}).tidy()
-		}
-		if !e.owners.has("spec.replicas") { // recorded: once nobody owns them, a Scale makes nobody own them
-			return e.owners
-		}
-		return e.owners.updated(r.writer(), r.kind.paths(e.obj), r.kind.paths(obj))
-	})
+	w := m.settle(&main, obj, e, func(obj tree) ownership { return e.owners.read().scaled(r.writer(), e.obj, obj) })
 	if w.object != nil {
 		w.object = scaleOf(w.object)
 	}
 	return w
+}
+
+// scaled returns who owns what after a change of the replicas through the scale subresource, as was recorded.
+func (o ownership) scaled(by owner, old, obj tree) ownership {
+	const path = "spec.replicas"
+	only := map[string]bool{path: true}
+	wanted := number(obj, "spec", "replicas")
+	switch {
+	case wanted == number(old, "spec", "replicas"):
+	case wanted == 0: // which a Scale does not show
+		return o.taken(by, nil, only).tidy()
+	case !o.has(path): // once nobody owns them, a Scale makes nobody own them
+		return o
+	default:
+		result := o.taken(by, only, nil)
+		result[by] = share{only, 0}
+		return result.tidy()
+	}
+	// Nobody takes them, and those who own them by an Update get an entry of their own for them, which does not tell the time.
+	result := maps.Clone(o)
+	for who, s := range o {
+		if who.way != "Update" || !s.paths[path] {
+			continue
+		}
+		delete(result, who)
+		if rest := maps.Clone(s.paths); len(rest) > 1 {
+			delete(rest, path)
+			result[who] = share{rest, s.at}
+			who.again = true
+		}
+		result[who] = share{only, 0}
+	}
+	return result
 }
 
 func scaleOf(obj tree) tree {
