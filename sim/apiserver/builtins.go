@@ -157,7 +157,11 @@ func addCore(rows []*Kind, version Version) {
 	rows[leaseOrder] = row(version, "coordination.k8s.io/v1", "Lease", "leases", Kind{
 		Namespaced: true, CreateOnUpdate: true, Volatile: true,
 	}, rules[coordinationv1.Lease]{validate: builtin.ValidateLease})
-	rows[nodeOrder] = row(version, "v1", "Node", "nodes", Kind{
+	rows[nodeOrder] = nodeRow(version)
+}
+
+func nodeRow(version Version) *Kind {
+	return row(version, "v1", "Node", "nodes", Kind{
 		ShortNames: []string{"no"}, HasStatus: true, UnconditionalUpdate: true, Fields: nodeFields, storagePath: "minions",
 		CreateKeepsStatus: true, NotModelled: []string{"the taint not-ready of new nodes, unless Server.TaintNodes is called"},
 	}, rules[corev1.Node]{
