@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
@@ -65,10 +66,11 @@ type Request struct {
 	// Webhook, if set, acts in place of an admission webhook.
 	Webhook *WebhookFault
 
-	warnings []string // for the response
-	applied  *claim   // what an apply to the scale subresource says about the object itself
-	review   *review  // nil where no webhook is to be asked
-	alias    *Kind    // the kind that was asked for, where it is an alias; Kind is then the one behind it
+	warnings []string                 // for the response
+	said     *schema.GroupVersionKind // what a custom resource said of itself, where that is not what it is
+	applied  *claim                   // what an apply to the scale subresource says about the object itself
+	review   *review                  // nil where no webhook is to be asked
+	alias    *Kind                    // the kind that was asked for, where it is an alias; Kind is then the one behind it
 }
 
 // Key returns the namespace and name the request is about.

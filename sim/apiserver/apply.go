@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func checkWriteOptions(req *Request) *statusError {
 // created if it does not exist; applyPatcher and patcher.applyPatch in pkg/endpoints/handlers/patch.go.
 func (s *Server) apply(req *Request) *Response {
 	e := s.table(req.Kind).get(req.Namespace, req.Name)
-	if e == nil && req.Subresource != "" {
+	if e == nil && req.Subresource != "" && !req.createsByUpdate() {
 		return failed(notFound(req.view(), req.Name))
 	}
 	s.applied(req.Kind)
@@ -85,14 +86,26 @@ func (s *Server) apply(req *Request) *Response {
 	}
 	c := claim{write: write{by: recorded}, before: before, entries: merged.entries}
 	if req.Subresource == "" && req.alias == nil { // converting to the version that is stored tidies
-		c.untidy = merged.untidy
+		c.untidy = untidyMeta(merged.tree)
 	}
 	response := s.settle(req, obj, stored, c)
+	if response.Err == nil && merged.tree != nil && req.Kind.deletesDuringUpdate(response.Object, stored) {
+		response.Object = req.Kind.untidied(response.Object, merged.tree)
+	}
 	if response.Err == nil && response.Committed == 0 && !req.DryRun && req.review == nil && len(req.warnings) == 0 &&
 		canon.Equal(&merged.entries, &before.entries) {
 		s.remember(req)
 	}
 	return response
+}
+
+// untidied returns what is answered to an apply that deletes a custom resource, as it took the last finalizer: that is not read
+// again, so it has everything empty that was merged into its metadata. Recorded from kube-apiserver v1.37.1;
+// deleteWithoutFinalizers of pkg/registry/generic/registry/store.go.
+func (k *Kind) untidied(obj Object, merged map[string]any) Object {
+	shown := k.shallowCopy(obj)
+	maps.Copy(rawMeta(shown), emptyMeta(merged))
+	return shown
 }
 
 // repetition is an apply that may come again. Operators apply the same configuration over and over: what changed nothing at
@@ -152,7 +165,7 @@ func (s *Server) applyNew(req *Request, config *unstructured.Unstructured) *Resp
 	s.receiveMissing(req, obj)
 	c := claim{write: write{by: recorded}, entries: merged.entries}
 	if req.alias == nil {
-		c.untidy = merged.untidy
+		c.untidy = untidyMeta(merged.tree)
 	}
 	return s.createClaimed(req, obj, c)
 }
@@ -247,6 +260,11 @@ func (s *Server) receiveApplied(req *Request, obj Object) (Object, *statusError)
 	}
 	if err := checkName(req, obj); err != nil {
 		return nil, err
+	}
+	if view.embedded != nil {
+		if err := view.embedded(obj); err != nil { // it is found when the object is validated
+			return nil, invalid(view, req.Name, field.ErrorList{err})
+		}
 	}
 	if view.defaultApplied != nil {
 		view.defaultApplied(obj)

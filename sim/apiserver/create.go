@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -45,10 +46,17 @@ func (s *Server) body(req *Request) (Object, *statusError) {
 	if req.Object == nil {
 		return nil, badRequest("the request for %s has no object", k)
 	}
+	if u, ok := req.Object.(*unstructured.Unstructured); ok && u.GroupVersionKind().GroupVersion() == k.GroupVersion() {
+		req.takeSaid(u)
+	}
 	obj, err := k.toStored(req.Object)
-	switch inner := errors.Unwrap(err); {
-	case inner != nil: // it cannot be read
-		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, inner)
+	unreadable := errors.Unwrap(err)
+	if err == nil {
+		unreadable = k.checkEmbedded(obj)
+	}
+	switch {
+	case unreadable != nil:
+		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, unreadable)
 	case err != nil:
 		return nil, badRequest("%v", err)
 	}
@@ -185,8 +193,12 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 	if err := s.initialize(version, obj, uid, req.Subresource); err != nil {
 		return failed(err)
 	}
-	if errs := s.validateNew(req.rules(), obj); len(errs) > 0 {
-		return failed(invalid(k, obj.GetName(), errs))
+	errs := req.validateSaid()
+	if len(errs) == 0 {
+		errs = s.validateNew(req.rules(), obj)
+	}
+	if len(errs) > 0 {
+		return failed(req.invalid(obj.GetName(), errs))
 	}
 	req.warnFinalizers(obj, nil)
 	if warn := k.warnsOf(req.Subresource); warn != nil {

@@ -74,6 +74,7 @@ func definedRow(definition *crd.Definition) *Kind {
 		definition.Prune(content)
 		definition.DefaultApplied(content)
 	}
+	row.embedded = func(obj Object) *field.Error { return definition.CheckEmbedded(rawContent(obj)) }
 	row.PruneUnknown = func(obj Object) []string { return definition.PruneUnknown(rawContent(obj)) }
 	row.Validate = func(obj, old Object, _ Version) field.ErrorList {
 		return definition.Validate(rawContent(obj), rawContent(old))

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,16 +32,24 @@ func (r *Request) patched(k *Kind, stored Object) (Object, *statusError) {
 	} else {
 		obj, shown, unknown, err = k.jsonChecked(stored, r.PatchType, r.PatchData)
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		err = r.warnUnknown(unknown, shown)
+	}
+	if err != nil {
 		return nil, err
-	case len(unknown) > 0 && r.FieldValidation == metav1.FieldValidationStrict:
-		return nil, invalidPatch(shown, runtime.NewStrictDecodingError(unknown))
+	}
+	return obj, nil
+}
+
+// warnUnknown warns of what a patch says in vain, or refuses it, as it is asked to.
+func (r *Request) warnUnknown(unknown []error, shown string) *statusError {
+	if len(unknown) > 0 && r.FieldValidation == metav1.FieldValidationStrict {
+		return invalidPatch(shown, runtime.NewStrictDecodingError(unknown))
 	}
 	for _, field := range unknown {
 		r.warnings = append(r.warnings, field.Error())
 	}
-	return obj, nil
+	return nil
 }
 
 // jsonChecked applies a JSON patch or a JSON merge patch; jsonPatcher of pkg/endpoints/handlers/patch.go.
@@ -69,29 +76,11 @@ func (k *Kind) jsonChecked(stored Object, patchType types.PatchType, patch []byt
 	if data, statusErr = applyJSON(data, patchType, patch); statusErr != nil {
 		return nil, "", nil, statusErr
 	}
-	obj, more, err := k.decodeChecked(data)
+	obj, more, err := k.decodePatched(data, true)
 	if err != nil {
-		return nil, "", nil, k.unreadable(stored.GetName(), string(data), err)
+		return nil, "", nil, invalidPatch(string(data), err)
 	}
 	return obj, string(data), append(unknown, more...), nil
-}
-
-// decodeChecked is [Kind.Decode] and returns the fields that the kind does not have.
-func (k *Kind) decodeChecked(data []byte) (obj Object, unknown []error, err error) {
-	if k.Custom() {
-		if obj, err = k.Decode(data); err == nil && k.PruneUnknown != nil {
-			for _, path := range k.PruneUnknown(obj) {
-				unknown = append(unknown, fmt.Errorf("unknown field %q", path))
-			}
-		}
-		return obj, unknown, err
-	}
-	obj = reflect.New(k.Type).Interface().(Object)
-	if unknown, err = kjson.UnmarshalStrict(data, obj); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", k, err)
-	}
-	obj, err = k.adopt(obj)
-	return obj, unknown, err
 }
 
 // strategicChecked applies a strategic merge patch; smpPatcher of pkg/endpoints/handlers/patch.go.

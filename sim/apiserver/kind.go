@@ -110,6 +110,8 @@ type Kind struct {
 	gaps        []string // the fidelity gaps that any use of the kind opens
 	// defaultApplied takes the place of Default for what was merged by an apply, if it is not nil.
 	defaultApplied func(obj Object)
+	// embedded returns what cannot be read of the objects within a custom resource, nil if there is nothing; nil for built-ins.
+	embedded func(obj Object) *field.Error
 
 	warning     string     // what every request for the kind is warned of; empty for most
 	tidy        []tidyStep // what makes a built-in what its reader would decode

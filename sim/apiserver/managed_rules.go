@@ -3,7 +3,9 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -317,35 +319,40 @@ func (f *fieldForm) materialize(in runtime.Object) (runtime.Object, error) {
 		return in, nil
 	}
 	tree := t.tree()
-	untidy := ""
-	if f.rules != nil && f.rules.kind.Custom() {
-		untidy = untidyMeta(tree)
-	}
 	obj, err := f.read(tree)
 	if err != nil {
 		return nil, err
 	}
-	return &subject{Object: obj, untidy: untidy}, nil
+	merged := &subject{Object: obj}
+	if f.rules != nil && f.rules.kind.Custom() {
+		merged.tree = tree
+	}
+	return merged, nil
 }
 
 // untidyMeta names what is empty in the metadata of a merged object. A custom resource is stored as it was merged, while whoever
 // reads it gets it without what is empty: what that leads to is told at claim.rewrites.
 func untidyMeta(tree map[string]any) string {
+	return strings.Join(slices.Sorted(maps.Keys(emptyMeta(tree))), " ")
+}
+
+// emptyMeta returns what is empty in the metadata of a merged object.
+func emptyMeta(tree map[string]any) map[string]any {
 	m, _ := tree["metadata"].(map[string]any)
-	var untidy []string
+	empty := map[string]any{}
 	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
 		switch value := m[name].(type) {
 		case map[string]any:
 			if len(value) == 0 {
-				untidy = append(untidy, fmt.Sprintf("%s:%t", name, value == nil))
+				empty[name] = wireCopy(value)
 			}
 		case []any:
 			if len(value) == 0 {
-				untidy = append(untidy, fmt.Sprintf("%s:%t", name, value == nil))
+				empty[name] = value
 			}
 		}
 	}
-	return strings.Join(untidy, " ")
+	return empty
 }
 
 // convert shows an object in another version of its kind, as which a manager wrote it.
@@ -358,10 +365,16 @@ func (r *fieldRules) convert(in runtime.Object, wanted schema.GroupVersionKind) 
 	var err error
 	switch in := in.(type) {
 	case *typedObject:
+		if from.Custom() {
+			return inVersion(in.tree(), wanted), nil
+		}
 		if obj, err = from.fromTree(in.tree()); err != nil {
 			return nil, err
 		}
 	case *subject:
+		if in.tree != nil {
+			return inVersion(in.tree, wanted), nil
+		}
 		obj = in.Object
 	default:
 		return nil, fmt.Errorf("cannot convert a %T to %v", in, wanted)
@@ -377,6 +390,15 @@ func (r *fieldRules) convert(in runtime.Object, wanted schema.GroupVersionKind) 
 		}
 	}
 	return &subject{Object: to.shown(obj)}, nil
+}
+
+// inVersion returns a custom resource in another version while its owners are worked out: all that changes is the apiVersion. What
+// is empty in its metadata stays and can be owned, unlike in what is read; nopConverter in pkg/apiserver/conversion of
+// k8s.io/apiextensions-apiserver v1.36. Recorded from kube-apiserver v1.36.3 and v1.37.1.
+func inVersion(tree map[string]any, wanted schema.GroupVersionKind) runtime.Object {
+	obj := &unstructured.Unstructured{Object: maps.Clone(tree)}
+	obj.SetGroupVersionKind(wanted)
+	return obj
 }
 
 // version returns the kind of that version among those which show the same objects.
@@ -418,7 +440,7 @@ func (f *fieldForm) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 type subject struct {
 	Object
 	entries []metav1.ManagedFieldsEntry
-	untidy  string // what is empty in the metadata that was merged
+	tree    map[string]any // what was merged, if it is a custom resource
 }
 
 // GetManagedFields implements metav1.Object.
@@ -429,7 +451,7 @@ func (s *subject) SetManagedFields(entries []metav1.ManagedFieldsEntry) { s.entr
 
 // DeepCopyObject implements runtime.Object.
 func (s *subject) DeepCopyObject() runtime.Object {
-	return &subject{Object: s.Object.DeepCopyObject().(Object), entries: s.entries, untidy: s.untidy}
+	return &subject{Object: s.Object.DeepCopyObject().(Object), entries: s.entries, tree: s.tree}
 }
 
 // typedObject is an object as the library has merged it.

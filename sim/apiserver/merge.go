@@ -28,6 +28,9 @@ func (k *Kind) mergeCustom(stored Object, patch []byte) (Object, bool) {
 		return nil, false
 	}
 	merged := mergeMap(rawContent(stored), changes)
+	if merged["kind"] != k.Kind || merged["apiVersion"] != k.GroupVersion().String() {
+		return nil, false
+	}
 	if k.Default != nil {
 		merged = runtime.DeepCopyJSON(merged) // defaulting writes to what it is given
 	}
@@ -37,7 +40,7 @@ func (k *Kind) mergeCustom(stored Object, patch []byte) (Object, bool) {
 	}
 	merged["metadata"] = maps.Clone(meta) // the pipeline writes to it
 	obj, err := k.adopt(&unstructured.Unstructured{Object: merged})
-	return obj, err == nil
+	return obj, err == nil && k.checkEmbedded(obj) == nil
 }
 
 // mergeMap returns base, which is not changed, with the changes of a merge patch, RFC 7396. As in the library that a real

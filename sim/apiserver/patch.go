@@ -45,6 +45,7 @@ func (s *Server) patch(req *Request) *Response {
 	if err != nil {
 		return failed(err)
 	}
+	req.takeSaid(obj)
 	if err := placeIn(req.Namespace, obj); err != nil {
 		return failed(err)
 	}
@@ -99,28 +100,11 @@ func (k *Kind) jsonPatched(stored Object, patchType types.PatchType, patch []byt
 	if statusErr != nil {
 		return nil, statusErr
 	}
-	obj, err := k.Decode(data)
+	obj, _, err := k.decodePatched(data, false)
 	if err != nil {
-		return nil, k.unreadable(stored.GetName(), string(data), err)
+		return nil, invalidPatch(string(data), err)
 	}
 	return obj, nil
-}
-
-// unreadable is a patch that leaves no object of the kind. A built-in of another kind is looked up in a scheme, while a custom resource is
-// validated; validateTypeMeta in pkg/registry/customresource/validator.go of k8s.io/apiextensions-apiserver.
-func (k *Kind) unreadable(name, data string, err error) *statusError {
-	var other wrongKind
-	switch {
-	case !errors.As(err, &other):
-		return invalidPatch(data, withoutKind(err))
-	case k.Custom():
-		return apierrors.NewInvalid(other.said.GroupKind(), name,
-			field.ErrorList{field.Invalid(field.NewPath("kind"), other.said.Kind, "must be "+k.Kind)})
-	default:
-		return invalidPatch(data, fmt.Errorf(
-			"no kind %q is registered for version %q in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-			other.said.Kind, other.said.GroupVersion()))
-	}
 }
 
 // withoutKind returns what a decoder said, without the kind that [Kind.Decode] puts before it.

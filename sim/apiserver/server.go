@@ -56,7 +56,7 @@ func (s *Server) Kinds() *Kinds { return s.kinds }
 // Do executes a request: it commits what there is to commit and answers. The request's object belongs to the server from
 // then on, the answer's objects to the store.
 func (s *Server) Do(req *Request) *Response {
-	req.warnings, req.applied = nil, nil
+	req.warnings, req.applied, req.said = nil, nil, nil
 	if req.Access != nil && req.alias == nil {
 		if refusal := req.authorize(); refusal != nil {
 			return refusal

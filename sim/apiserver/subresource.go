@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -213,12 +215,12 @@ func (s *Server) patchedScale(scale *autoscalingv1.Scale, req *Request) (*autosc
 	if req.PatchType == types.ApplyPatchType {
 		return s.appliedScale(req, scale)
 	}
-	patched := &autoscalingv1.Scale{}
 	if req.PatchType == types.StrategicMergePatchType {
 		changes, err := decodeStrategic(req.PatchData)
 		if err != nil {
 			return nil, err
 		}
+		patched := &autoscalingv1.Scale{}
 		return patched, mergeStrategic(scale, changes, patched)
 	}
 	document, err := kjson.Marshal(scale)
@@ -229,10 +231,28 @@ func (s *Server) patchedScale(scale *autoscalingv1.Scale, req *Request) (*autosc
 	if statusErr != nil {
 		return nil, statusErr
 	}
-	if err := kjson.Unmarshal(document, patched); err != nil {
+	patched, unknown, err := decodeScale(document, req.Kind.Custom(), req.checksFields())
+	if err != nil {
 		return nil, invalidPatch(string(document), err)
 	}
-	return patched, nil
+	return patched, req.warnUnknown(unknown, string(document))
+}
+
+// decodeScale reads a patched Scale. That of a custom resource need not say of what version it is.
+func decodeScale(document []byte, custom, strict bool) (scale *autoscalingv1.Scale, unknown []error, err error) {
+	said, err := json.DefaultMetaFactory.Interpret(document)
+	if err != nil {
+		return nil, nil, err
+	}
+	want := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+	if custom && said.GroupVersion().Empty() {
+		said.Group, said.Version = want.Group, want.Version
+	}
+	obj, unknown, err := decodeSaid(want, reflect.TypeFor[autoscalingv1.Scale](), document, *said, strict)
+	if err != nil {
+		return nil, nil, err
+	}
+	return obj.(*autoscalingv1.Scale), unknown, nil
 }
 
 // scaleOf returns what the scale subresource shows of an object.

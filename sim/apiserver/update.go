@@ -25,8 +25,7 @@ func (s *Server) update(req *Request) *Response {
 		return failed(err)
 	}
 	e := s.table(req.Kind).get(req.Namespace, req.Name)
-	creates := req.Kind.CreateOnUpdate && (req.Subresource == "" || req.Subresource == "status")
-	if e == nil && !creates {
+	if e == nil && !req.createsByUpdate() {
 		return failed(notFound(req.view(), req.Name))
 	}
 	want, have := obj.GetUID(), types.UID("")
@@ -47,6 +46,12 @@ func (s *Server) update(req *Request) *Response {
 	}
 	s.receiveMissing(req, obj)
 	return s.createNew(req, obj)
+}
+
+// createsByUpdate reports whether an update creates the object if there is none, also one of its status: AllowCreateOnUpdate of the
+// strategies.
+func (r *Request) createsByUpdate() bool {
+	return r.Kind.CreateOnUpdate && (r.Subresource == "" || r.Subresource == "status")
 }
 
 // checkName refuses an object of another name; pkg/endpoints/handlers/rest.go checkName.
@@ -73,7 +78,12 @@ func (s *Server) replaceThrough(req *Request, subresource string, obj Object, e 
 		return failed(err)
 	}
 	stored := e.object // the claim may make the entry another one
-	return s.settle(req, obj, stored, s.claim(req, subresource, obj, e))
+	c := s.claim(req, subresource, obj, e)
+	if req.said != nil && req.Kind.fields.version(*req.said) == nil {
+		// Nobody can say who owns what of it: UpdateNoErrors of internal/fieldmanager.go.
+		c = claim{write: write{by: recorded}, before: s.ownershipOf(req.Kind, e)}
+	}
+	return s.settle(req, obj, stored, c)
 }
 
 // admitUpdate refuses an update of an object whose namespace has gone, or that was made from another revision of it. Mutating
@@ -98,6 +108,9 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 			return failed(err)
 		}
 	}
+	if err := req.checkSaid(); err != nil {
+		return failed(err)
+	}
 	if err := s.checkGrant(req, obj, stored); err != nil {
 		return failed(err)
 	}
@@ -111,7 +124,7 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 		version.resetForUpdate(obj, before)
 	}
 	if errs := s.validateUpdate(req, version, obj, before); len(errs) > 0 {
-		return failed(invalid(k, req.Name, errs))
+		return failed(req.invalid(req.Name, errs))
 	}
 	if req.Subresource == "" {
 		req.warnFinalizers(obj, before)
@@ -318,10 +331,17 @@ func (k *Kind) deletesDuringUpdate(obj, stored Object) bool {
 // validateUpdate checks an update by the rules of a kind. What is stored is valid, so only what changed needs to be looked at.
 func (s *Server) validateUpdate(req *Request, k *Kind, obj, stored Object) field.ErrorList {
 	var errs field.ErrorList
+	wrong := req.validateSaid()
 	if obj.GetUID() != stored.GetUID() || k.changesClientMeta(obj, stored) || k.changesDeletion(obj, stored) {
-		errs = builtin.ValidateMetadata(obj, stored, req.rules().metadataRules(req.Subresource), string(s.kinds.version))
+		rules := req.rules().metadataRules(req.Subresource)
+		if len(wrong) > 0 {
+			rules.Checks = "" // its strategy does not come to that
+		}
+		errs = builtin.ValidateMetadata(obj, stored, rules, string(s.kinds.version))
 	}
+	errs = append(errs, wrong...)
 	switch {
+	case len(wrong) > 0:
 	case req.Subresource == "status":
 		if k.ValidateStatus != nil {
 			errs = append(errs, k.ValidateStatus(obj, stored, s.kinds.version)...)

@@ -45,7 +45,8 @@
 //   - Clients of a manager that watch (client.WithWatch).
 //   - Raw client-go through GetConfig or GetHTTPClient gets an explicit error.
 //   - Event handlers of one process run one at a time: one that waits for a call holds up the others.
-//   - Package-level loggers, as log.Log, write where they always do, and not into the history.
+//   - Package-level loggers, as log.Log, write where they always do, and not into the history. A logger for them has to be set before
+//     the first simulation: from then on they are silent if there is none.
 //   - Events are not retried, aggregated or limited in number.
 //
 // # What the engine does not see

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -71,11 +72,17 @@ func (p *program) Start(ctx context.Context, env *sim.Env) error {
 	if err := m.configure(ctx, p.settings); err != nil {
 		return fmt.Errorf("manager: %w", err)
 	}
+	quiet()
 	if err := p.setup(m); err != nil {
 		return err
 	}
 	return m.Start(ctx)
 }
+
+// quiet keeps controller-runtime from complaining on stderr that nobody has called log.SetLogger, if nobody has: it does so when a
+// package-level logger is used more than half a minute after the start of the program, which in simulated time is at once. The
+// first to set a logger wins, so that one which was set before the simulation stays.
+var quiet = sync.OnceFunc(func() { log.SetLogger(logr.New(log.NullLogSink{})) })
 
 // simManager is a manager over a run. R is the type of recorder that GetEventRecorder returns, which differs between the
 // versions of controller-runtime we support; newManager infers it.

@@ -69,8 +69,9 @@ func metaModels() map[string]*spec.Schema {
 		"ownerReferences": list(*spec.RefSchema(refToModel + metaModel + "OwnerReference"), "map", "uid"),
 		"managedFields":   list(*spec.RefSchema(refToModel + metaModel + "ManagedFieldsEntry"), "atomic"),
 	})
+	always := *spec.StringProperty().WithDefault("")
 	owner := object(map[string]spec.Schema{
-		"apiVersion": text, "kind": text, "name": text, "uid": text,
+		"apiVersion": always, "kind": always, "name": always, "uid": always,
 		"controller": *spec.BooleanProperty(), "blockOwnerDeletion": *spec.BooleanProperty(),
 	})
 	owner.AddExtension("x-kubernetes-map-type", "atomic")

@@ -2,6 +2,7 @@ package crd
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -40,9 +41,9 @@ type Definition struct {
 	structural *structural.Structural
 	openAPI    *spec.Schema
 	defaults   *node
-	embedded   bool // objects hold other objects, whose metadata is checked too
-	names      bool // the schema restricts the names of objects
-	unique     bool // there are lists that may hold nothing twice
+	embedded   bool            // objects hold other objects, whose metadata is checked too
+	header     map[string]bool // what every object has that the schema restricts: apiVersion, kind, metadata
+	unique     bool            // there are lists that may hold nothing twice
 	whole      *validate.SchemaValidator
 	fields     map[string]*validate.SchemaValidator // by top-level field; nil if the whole has rules of its own
 	status     *validate.SchemaValidator            // of a status alone
@@ -83,7 +84,7 @@ func (d *Definition) Prune(object map[string]any) {
 	pruning.Prune(object, d.structural, true)
 	if d.embedded {
 		// What cannot be decoded as the metadata of an embedded object is dropped too. It cannot fail when told to drop.
-		_ = objectmeta.Coerce(nil, object, d.structural, true, true)
+		_ = objectmeta.Coerce(nil, object, d.structural, false, true)
 	}
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		for name := range metadata {
@@ -107,10 +108,19 @@ func (d *Definition) PruneUnknown(object map[string]any) []string {
 	unknown = append(unknown, pruning.PruneWithOptions(object, d.structural, true, track)...)
 	if d.embedded {
 		_, inside := objectmeta.CoerceWithOptions(nil, object, d.structural, false,
-			objectmeta.CoerceOptions{DropInvalidFields: true, ReturnUnknownFieldPaths: true})
+			objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 		unknown = append(unknown, inside...)
 	}
 	return unknown
+}
+
+// CheckEmbedded returns what cannot be read of the apiVersion, kind and metadata of the objects within an object, nil if there is
+// nothing: then their metadata is tidy afterwards. A request is refused for it, while it is dropped from what is read.
+func (d *Definition) CheckEmbedded(object map[string]any) *field.Error {
+	if !d.embedded {
+		return nil
+	}
+	return objectmeta.Coerce(nil, object, d.structural, false, false)
 }
 
 // metadataFields are the fields of metav1.ObjectMeta.
@@ -118,6 +128,16 @@ var metadataFields = map[string]bool{
 	"name": true, "generateName": true, "namespace": true, "selfLink": true, "uid": true, "resourceVersion": true,
 	"generation": true, "creationTimestamp": true, "deletionTimestamp": true, "deletionGracePeriodSeconds": true,
 	"labels": true, "annotations": true, "ownerReferences": true, "finalizers": true, "managedFields": true,
+}
+
+// restricted returns what every object has of which a schema says more than its type.
+func restricted(s *structural.Structural) map[string]bool {
+	found := map[string]bool{"metadata": len(s.Properties["metadata"].Properties) > 0}
+	for _, name := range []string{"apiVersion", "kind"} {
+		rules := s.Properties[name].ValueValidation
+		found[name] = rules != nil && !reflect.ValueOf(*rules).IsZero()
+	}
+	return found
 }
 
 // Default fills in defaults, in place, and drops nulls where the schema allows none.
@@ -152,7 +172,7 @@ func (d *Definition) compile(s *structural.Structural, at *field.Path) field.Err
 			d.fields[name] = validate.NewSchemaValidator(&property, nil, name, strfmt.Default)
 		}
 	}
-	d.names = len(d.openAPI.Properties["metadata"].Properties) > 0
+	d.header = restricted(s)
 	if status, ok := d.openAPI.Properties["status"]; ok {
 		d.status = validate.NewSchemaValidator(&status, nil, "", strfmt.Default)
 	}

@@ -14,6 +14,5 @@
 //
 // Validation rules in CEL are checked if the package crd/cel is imported. What is not modelled is listed by [Definition.Gaps]:
 // those rules otherwise, conversion by a webhook, and defaults that only some versions have. Of a definition itself names,
-// versions and the form of its schemas are checked; a real server refuses more, such as rules that may cost too much. What cannot
-// be read as the metadata of an embedded object is dropped, where a real server refuses the request.
+// versions and the form of its schemas are checked; a real server refuses more, such as rules that may cost too much.
 package crd

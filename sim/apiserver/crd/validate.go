@@ -62,11 +62,12 @@ func (d *Definition) ValidateStatus(object, old map[string]any) field.ErrorList 
 }
 
 // changedFields returns the top-level fields that differ, in a fixed order, and whether there were others that are gone. Those
-// that every object has are left out, as long as nothing is said of the names of objects.
+// that every object has are left out, as long as nothing is said of them.
 func (d *Definition) changedFields(object, old map[string]any) (changed []string, gone bool) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
+		restricted, always := d.header[name]
 		switch before, ok := old[name]; {
-		case name == "apiVersion", name == "kind", name == "metadata" && !d.names:
+		case always && !restricted:
 		case !ok || !canon.Equal(object[name], before):
 			changed = append(changed, name)
 		}

@@ -12,9 +12,7 @@ import (
 	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
@@ -195,11 +193,7 @@ func (c *call) decode(info runtime.SerializerInfo, body []byte, directive string
 	}
 	obj := decoded.(apiserver.Object) // every kind that a body can have has metadata
 	if custom {
-		if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != c.kind.Kind {
-			errs := field.ErrorList{field.Invalid(field.NewPath("kind"), kind, "must be "+c.kind.Kind)}
-			return nil, apierrors.NewInvalid(schema.GroupKind{Group: c.kind.Group, Kind: kind}, obj.GetName(), errs)
-		}
-		if strict && c.kind.PruneUnknown != nil {
+		if strict && c.kind.PruneUnknown != nil && obj.GetObjectKind().GroupVersionKind() == c.kind.GroupVersionKind {
 			for _, path := range c.kind.PruneUnknown(obj) {
 				unknown = append(unknown, fmt.Errorf("unknown field %q", path))
 			}

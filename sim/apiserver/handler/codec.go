@@ -24,6 +24,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/apiserver/internal/realscheme"
 )
 
 // wire is what reads and writes bodies.
@@ -41,12 +42,9 @@ var codecs = sync.OnceValue(func() wire {
 	return wire{scheme, serializer.NewCodecFactory(scheme).SupportedMediaTypes()}
 })
 
-// realScheme is what a real server calls its scheme in messages: pkg/api/legacyscheme/scheme.go of k8s.io/kubernetes v1.36.
-const realScheme = "pkg/api/legacyscheme/scheme.go:30"
-
 // readable is an error as a real server tells it.
 func (w wire) readable(err error) string {
-	return strings.ReplaceAll(err.Error(), w.scheme.Name(), realScheme)
+	return strings.ReplaceAll(err.Error(), w.scheme.Name(), realscheme.Name)
 }
 
 // decode reads the body of a request for an object of the given kind, the custom ones as unstructured. It returns the
@@ -93,11 +91,7 @@ func convertible(obj runtime.Object, have, want schema.GroupVersionKind) error {
 	if have.GroupKind() == want.GroupKind() || sameStorage(have, want) {
 		return nil
 	}
-	internal := "core"
-	if want.Group != "" {
-		internal, _, _ = strings.Cut(want.Group, ".")
-	}
-	return fmt.Errorf("converting (%s) to (%s.%s): unknown conversion", reflect.TypeOf(obj).Elem(), internal, want.Kind)
+	return realscheme.Unconvertible(obj, want)
 }
 
 // sameStorage reports whether both kinds have the same internal type, so that one is converted to the other.

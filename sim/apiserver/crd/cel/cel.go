@@ -13,10 +13,12 @@
 package cel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -48,15 +50,40 @@ func compile(s *structural.Structural) crd.RuleChecker {
 	}
 }
 
-// inOrder puts errors into the order of their texts: the library goes through objects in the random order of Go's maps. So what it
-// had found when it ran out of its cost budget is any part of what there is, and only that it ran out is told.
+// inOrder puts errors into the order of their fields, as the library goes through objects in the random order of Go's maps: what is
+// wrong with an object comes before what is wrong with its fields, and items come in the order of their list. What it had found when
+// it ran out of its cost budget is any part of what there is, so only that it ran out is told.
 func inOrder(errs field.ErrorList, budget int64) field.ErrorList {
 	if budget < 0 {
 		return field.ErrorList{field.Invalid(nil, "object",
 			"validation failed due to running out of cost budget, no further validation rules will be run")}
 	}
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return slices.CompareFunc(steps(a), steps(b), compareSteps) })
 	return errs
+}
+
+// steps splits the path of the field that an error is about: none is the object itself.
+func steps(err *field.Error) []string {
+	if err.Field == (*field.Path)(nil).String() {
+		return nil
+	}
+	return strings.FieldsFunc(err.Field, func(r rune) bool { return strings.ContainsRune(".[]", r) })
+}
+
+// compareSteps compares indexes as numbers, and has them before names.
+func compareSteps(a, b string) int {
+	m, errA := strconv.Atoi(a)
+	n, errB := strconv.Atoi(b)
+	switch {
+	case errA == nil && errB == nil:
+		return cmp.Compare(m, n)
+	case errA == nil:
+		return -1
+	case errB == nil:
+		return 1
+	default:
+		return strings.Compare(a, b)
+	}
 }
 
 // review returns what is wrong with the rules of a schema: those that do not compile, and what only some may say; validation.go in
