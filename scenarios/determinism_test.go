@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
-	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	reconcilers "github.com/stalemate-dev/stalemate/scenarios/reference"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/client"
 	"github.com/stalemate-dev/stalemate/sim/explore"
@@ -58,7 +58,7 @@ func numberOfSeeds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("SIM_RUNS")
 	if text == "" {
-		return 15
+		return 8
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -72,7 +72,7 @@ func numberOfSeeds(t *testing.T) int {
 // hashes of the histories. SIM_RUNS sets the number of seeds, and of faults.
 func TestDeterminism(t *testing.T) {
 	registry := &scenarios.Registry{}
-	clickhouse.Register(registry)
+	reconcilers.Register(registry)
 	for _, file := range append(shipped(t), "clickhouse/testdata/rbac/complete.yaml", "clickhouse/testdata/rbac/lacking.yaml") {
 		t.Run(file, func(t *testing.T) {
 			checkDeterminism(t, registry, func() (*scenarios.Scenario, error) {

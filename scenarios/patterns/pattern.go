@@ -108,7 +108,7 @@ func Track() []track.Row {
 				Controller: operator, Reconciler: p.reconciler(suffix)}
 		}
 		buggy := row("buggy", p.buggy)
-		buggy.Breaks, buggy.Budget = p.breaks, p.budget
+		buggy.Breaks, buggy.Budget, buggy.Brief = p.breaks, p.budget, true
 		rows = append(rows, buggy, row("correct", p.correct))
 		rows = append(rows, p.beyond...)
 	}
