@@ -3,6 +3,8 @@
 // views in the very moment it decides, and keeps its state as plain data.
 //
 //   - [StatefulSetController]: kube-controller-manager's StatefulSet controller.
+//   - [DeploymentController]: its Deployment controller.
+//   - [ReplicaSetController]: its ReplicaSet controller.
 //   - [GarbageCollector]: kube-controller-manager's garbage collector.
 //   - [NamespaceController]: its namespace controller, which empties what is being deleted.
 //   - [DisruptionController]: its disruption controller, which says how many pods may be evicted.
@@ -25,6 +27,8 @@ import "github.com/stalemate-dev/stalemate/sim"
 
 var (
 	_ sim.Racer = (*StatefulSetController)(nil)
+	_ sim.Racer = (*DeploymentController)(nil)
+	_ sim.Racer = (*ReplicaSetController)(nil)
 	_ sim.Racer = (*GarbageCollector)(nil)
 	_ sim.Racer = (*NamespaceController)(nil)
 	_ sim.Racer = (*DisruptionController)(nil)

@@ -26,6 +26,9 @@ type KubeletOptions struct {
 	// TerminationAfter is how long the containers of a terminating pod take to stop. They are killed when the pod's
 	// grace period is over. For a pod that is terminating already when the run starts, both count from there.
 	TerminationAfter time.Duration
+	// WaitsForFinalizers leaves a terminating pod as it is until it has no finalizers, and then deletes it with grace 0, as
+	// KWOK's stages and most stand-ins for a kubelet do. A real one ends the containers at once and says so in the status.
+	WaitsForFinalizers bool
 	// Wedged names the pods that never terminate, as "name" or "namespace/name".
 	Wedged []string
 	// Binds makes the kubelet bind pods itself, for a scenario without a scheduler.
@@ -118,8 +121,8 @@ func (k *Kubelet) due(pod *corev1.Pod) (due, time.Duration) {
 	switch {
 	case terminating(pod):
 		grace := graceOf(pod)
-		if pod.Spec.NodeName == "" || k.wedged(pod) || terminal(pod) && grace == 0 {
-			return dueNothing, 0 // the last: finalizers hold it
+		if pod.Spec.NodeName == "" || k.wedged(pod) || k.held(pod) {
+			return dueNothing, 0
 		}
 		return dueTermination, age.stopping.Add(min(k.options.TerminationAfter, grace)).Sub(now)
 	case terminal(pod), runningAndReady(pod):
@@ -134,6 +137,14 @@ func (k *Kubelet) due(pod *corev1.Pod) (due, time.Duration) {
 		return dueRunning, 0
 	}
 	return dueReady, in
+}
+
+// held reports whether all that is left to a terminating pod is that its finalizers go.
+func (k *Kubelet) held(pod *corev1.Pod) bool {
+	if k.options.WaitsForFinalizers {
+		return len(pod.Finalizers) > 0
+	}
+	return terminal(pod) && graceOf(pod) == 0
 }
 
 func (k *Kubelet) wedged(pod *corev1.Pod) bool {
@@ -240,6 +251,10 @@ func (s *podSync) begin() sim.Action {
 
 // terminate plans the end of a pod: not Ready, then a terminal phase, then gone.
 func (s *podSync) terminate() {
+	s.deletes = true
+	if s.kubelet.options.WaitsForFinalizers {
+		return
+	}
 	phase := corev1.PodSucceeded
 	if grace := graceOf(s.pod); grace > 0 && s.kubelet.options.TerminationAfter >= grace {
 		phase = corev1.PodFailed
@@ -250,7 +265,6 @@ func (s *podSync) terminate() {
 	if !terminal(s.pod) {
 		s.pending = append(s.pending, podChange{phase: phase})
 	}
-	s.deletes = true
 }
 
 func (s *podSync) proceed() sim.Action {

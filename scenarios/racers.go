@@ -34,6 +34,19 @@ var racerTypes = map[RacerType]racerType{
 			return func() sim.Racer { return racer.NewStatefulSetController(options) }
 		},
 	},
+	RacerDeploymentController: {
+		doc: "kube-controller-manager's Deployment controller; its ReplicaSet controller as well, unless that is a racer of its own",
+		build: func(l *loader, _ Racer) func() sim.Racer {
+			options := racer.DeploymentControllerOptions{Version: l.kinds.Version(), ReplicaSets: !l.hasRacer(RacerReplicaSetController)}
+			return func() sim.Racer { return racer.NewDeploymentController(options) }
+		},
+	},
+	RacerReplicaSetController: {
+		doc: "kube-controller-manager's ReplicaSet controller",
+		build: func(*loader, Racer) func() sim.Racer {
+			return func() sim.Racer { return racer.NewReplicaSetController(racer.ReplicaSetControllerOptions{}) }
+		},
+	},
 	RacerGarbageCollector: {
 		doc:   "kube-controller-manager's garbage collector",
 		block: "garbageCollector",
@@ -88,7 +101,7 @@ var racerTypes = map[RacerType]racerType{
 }
 
 func buildKubelet(l *loader, r Racer) func() sim.Racer {
-	options := racer.KubeletOptions{Binds: !l.hasScheduler()}
+	options := racer.KubeletOptions{Binds: !l.hasRacer(RacerScheduler)}
 	if r.Kubelet != nil {
 		options.ReadyAfter = duration(r.Kubelet.ReadyAfter)
 		options.TerminationAfter = duration(r.Kubelet.TerminationAfter)
@@ -124,14 +137,9 @@ func RacerDocs() []RacerDoc {
 	return docs
 }
 
-// hasScheduler reports whether a racer binds pods. If none does, the kubelet has to.
-func (l *loader) hasScheduler() bool {
-	for _, r := range l.manifest.Spec.Racers {
-		if r.Type == RacerScheduler {
-			return true
-		}
-	}
-	return false
+// hasRacer reports whether there is a racer of a type.
+func (l *loader) hasRacer(t RacerType) bool {
+	return slices.ContainsFunc(l.manifest.Spec.Racers, func(r Racer) bool { return r.Type == t })
 }
 
 // duration returns a duration that may be left out.

@@ -145,6 +145,11 @@ type RacerType string
 const (
 	// RacerStatefulSetController is kube-controller-manager's StatefulSet controller.
 	RacerStatefulSetController RacerType = "StatefulSetController"
+	// RacerDeploymentController is kube-controller-manager's Deployment controller. Where no ReplicaSetController is among the racers
+	// it is that one, too.
+	RacerDeploymentController RacerType = "DeploymentController"
+	// RacerReplicaSetController is kube-controller-manager's ReplicaSet controller.
+	RacerReplicaSetController RacerType = "ReplicaSetController"
 	// RacerGarbageCollector is kube-controller-manager's garbage collector.
 	RacerGarbageCollector RacerType = "GarbageCollector"
 	// RacerNamespaceController is kube-controller-manager's namespace controller: it empties a namespace that is deleted. Without
