@@ -450,7 +450,14 @@ func (q *driverQueue) Add(key string) {
 	}
 }
 
+// AddAfter keeps the earlier time of a key that waits already, as client-go's queue does.
 func (q *driverQueue) AddAfter(key string, d time.Duration) {
+	if i := slices.IndexFunc(q.waiting, func(w queued) bool { return w.key == key }); i >= 0 {
+		if at := q.env.d.now.Add(d); at.Before(q.waiting[i].at) {
+			q.waiting[i].at = at
+		}
+		return
+	}
 	q.waiting = append(q.waiting, queued{key: key, at: q.env.d.now.Add(d)})
 }
 

@@ -99,6 +99,8 @@ const (
 	callCreate
 	callInspect
 	callRenumber
+	callDelete
+	callStatus
 )
 
 // adoption is what a live read of the set said about adopting orphans.
