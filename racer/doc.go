@@ -8,6 +8,9 @@
 //   - [GarbageCollector]: kube-controller-manager's garbage collector.
 //   - [NamespaceController]: its namespace controller, which empties what is being deleted.
 //   - [DisruptionController]: its disruption controller, which says how many pods may be evicted.
+//   - [JobController]: its Job controller, and the one that deletes Jobs some time after they have finished.
+//   - [HorizontalPodAutoscaler]: its horizontal pod autoscaler, which is told what the metrics would lead to.
+//   - [NodeLifecycle]: what it does about a lost node: taints, evictions, and the end of pods without a node.
 //   - [Scheduler]: binds pods to nodes.
 //   - [Kubelet]: runs and terminates pods, on every node there is.
 //   - [VolumeBinder]: binds claims, and lets a claim go that no pod uses.
@@ -32,9 +35,16 @@ var (
 	_ sim.Racer = (*GarbageCollector)(nil)
 	_ sim.Racer = (*NamespaceController)(nil)
 	_ sim.Racer = (*DisruptionController)(nil)
+	_ sim.Racer = (*JobController)(nil)
+	_ sim.Racer = (*HorizontalPodAutoscaler)(nil)
+	_ sim.Racer = (*NodeLifecycle)(nil)
 	_ sim.Racer = (*Scheduler)(nil)
 	_ sim.Racer = (*Kubelet)(nil)
 	_ sim.Racer = (*VolumeBinder)(nil)
 	_ sim.Racer = (*User)(nil)
 	_ sim.Racer = (*Annotator)(nil)
+
+	_ sim.ScriptListener = (*HorizontalPodAutoscaler)(nil)
+	_ sim.ScriptListener = (*NodeLifecycle)(nil)
+	_ sim.ScriptListener = (*Kubelet)(nil)
 )

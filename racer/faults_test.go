@@ -58,7 +58,7 @@ func TestBrokenWatches(t *testing.T) {
 			for seed := range uint64(20) {
 				d := newDriver(t, apiserver.V136)
 				d.random = rand.New(rand.NewPCG(seed, 1))
-				random := rand.New(rand.NewPCG(seed, 3))
+				random := rand.New(rand.NewPCG(seed, 5))
 				d.breaks = func() bool {
 					breaks := random.IntN(5) == 0
 					if breaks {

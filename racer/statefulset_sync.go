@@ -96,6 +96,8 @@ const (
 	callCreate
 	callInspect
 	callRenumber
+	callDelete
+	callStatus
 )
 
 // Next implements [sim.Task].
