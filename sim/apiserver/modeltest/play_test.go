@@ -91,7 +91,8 @@ func newGame(s subject) *game {
 		for _, item := range list(got.body, "items") {
 			e := &entry{obj: item.(tree), owners: seeded(item.(tree))}
 			m.objects[keyOf(k, e.obj)] = e
-			m.log[k] = append(m.log[k], event{what: "ADDED", obj: e.obj, owners: e.owners})
+			revision, _ := parseRevision(text(e.obj, "metadata", "resourceVersion"))
+			m.log[k] = append(m.log[k], event{revision: revision, what: "ADDED", obj: e.obj, owners: e.owners})
 		}
 		m.revision, _ = parseRevision(text(got.body, "metadata", "resourceVersion"))
 	}
