@@ -18,6 +18,10 @@ test: ## Run all tests
 determinism: ## Run 1,000 seeds of each scenario twice and compare their history hashes
 	SIM_RUNS=1000 go test ./scenarios/... -run Determinism -timeout 60m
 
+.PHONY: traces
+traces: ## Play the recordings of real controllers in 1,000 random orders each
+	SIM_RUNS=1000 go test ./racer -run 'TestTrace$$|TestRollout$$' -timeout 60m
+
 .PHONY: bench
 bench: ## Run all benchmarks
 	go test -run '^$$' -bench . ./...

@@ -201,9 +201,7 @@ func (s *budgetSync) ask(ref *metav1.OwnerReference, gv schema.GroupVersion) sim
 		return s.failSafe(fmt.Errorf("%s does not implement the scale subresource", kind.GroupResource()))
 	}
 	s.asked = ref
-	request := target{kind: kind, namespace: s.target.namespace, name: ref.Name}.get()
-	request.Subresource = "scale"
-	return sim.Call(request)
+	return sim.Call(target{kind: kind, namespace: s.target.namespace, name: ref.Name}.scale())
 }
 
 func (s *budgetSync) scaleRead(resp *apiserver.Response) sim.Action {

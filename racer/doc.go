@@ -3,9 +3,14 @@
 // views in the very moment it decides, and keeps its state as plain data.
 //
 //   - [StatefulSetController]: kube-controller-manager's StatefulSet controller.
+//   - [DeploymentController]: its Deployment controller.
+//   - [ReplicaSetController]: its ReplicaSet controller.
 //   - [GarbageCollector]: kube-controller-manager's garbage collector.
 //   - [NamespaceController]: its namespace controller, which empties what is being deleted.
 //   - [DisruptionController]: its disruption controller, which says how many pods may be evicted.
+//   - [JobController]: its Job controller, and the one that deletes Jobs some time after they have finished.
+//   - [HorizontalPodAutoscaler]: its horizontal pod autoscaler, which is told what the metrics would lead to.
+//   - [NodeLifecycle]: what it does about a lost node: taints, evictions, and the end of pods without a node.
 //   - [Scheduler]: binds pods to nodes.
 //   - [Kubelet]: runs and terminates pods, on every node there is.
 //   - [VolumeBinder]: binds claims, and lets a claim go that no pod uses.
@@ -25,12 +30,21 @@ import "github.com/stalemate-dev/stalemate/sim"
 
 var (
 	_ sim.Racer = (*StatefulSetController)(nil)
+	_ sim.Racer = (*DeploymentController)(nil)
+	_ sim.Racer = (*ReplicaSetController)(nil)
 	_ sim.Racer = (*GarbageCollector)(nil)
 	_ sim.Racer = (*NamespaceController)(nil)
 	_ sim.Racer = (*DisruptionController)(nil)
+	_ sim.Racer = (*JobController)(nil)
+	_ sim.Racer = (*HorizontalPodAutoscaler)(nil)
+	_ sim.Racer = (*NodeLifecycle)(nil)
 	_ sim.Racer = (*Scheduler)(nil)
 	_ sim.Racer = (*Kubelet)(nil)
 	_ sim.Racer = (*VolumeBinder)(nil)
 	_ sim.Racer = (*User)(nil)
 	_ sim.Racer = (*Annotator)(nil)
+
+	_ sim.ScriptListener = (*HorizontalPodAutoscaler)(nil)
+	_ sim.ScriptListener = (*NodeLifecycle)(nil)
+	_ sim.ScriptListener = (*Kubelet)(nil)
 )

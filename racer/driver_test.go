@@ -45,8 +45,15 @@ type driver struct {
 func newDriver(t *testing.T, version apiserver.Version) *driver {
 	d := &driver{t: t, namespace: "default", now: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), seen: map[apiserver.Object]string{}}
 	d.server = apiserver.NewServer(apiserver.NewKinds(version), func() time.Time { return d.now })
-	t.Cleanup(d.checkUnchanged)
+	t.Cleanup(d.finish)
 	return d
+}
+
+// finish checks at the end of a run that nobody has changed what he was handed.
+func (d *driver) finish() {
+	d.t.Helper()
+	d.checkUnchanged()
+	d.seen = nil
 }
 
 // start adds a racer.
@@ -222,7 +229,7 @@ func (d *driver) see(obj apiserver.Object) {
 	if obj == nil {
 		return
 	}
-	if _, ok := d.seen[obj]; !ok {
+	if _, ok := d.seen[obj]; !ok && d.seen != nil {
 		d.seen[obj] = encode(d.t, obj)
 	}
 }
@@ -450,8 +457,16 @@ func (q *driverQueue) Add(key string) {
 	}
 }
 
+// AddAfter keeps the earlier time of a key that waits already, as client-go's queue does.
 func (q *driverQueue) AddAfter(key string, d time.Duration) {
-	q.waiting = append(q.waiting, queued{key: key, at: q.env.d.now.Add(d)})
+	at := q.env.d.now.Add(d)
+	if i := slices.IndexFunc(q.waiting, func(i queued) bool { return i.key == key }); i >= 0 {
+		if at.Before(q.waiting[i].at) {
+			q.waiting[i].at = at
+		}
+		return
+	}
+	q.waiting = append(q.waiting, queued{key: key, at: at})
 }
 
 func (q *driverQueue) busy(key string) bool {

@@ -1,35 +1,48 @@
 package racer
 
 import (
+	"fmt"
+	"iter"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
-// TestFaults plays the scripts of the recordings with a server that fails a quarter of the controllers' requests for a
-// while, half of those only after they were committed. What is left in the end is what was recorded: no failure may make a
-// controller forget what it was about to do.
-func TestFaults(t *testing.T) {
+// recordings are the recordings of 1.36 that come with the package, by their file names.
+func recordings(t *testing.T) iter.Seq2[string, *trace] {
+	t.Helper()
 	files, err := filepath.Glob("testdata/traces-1.36/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no traces: %v", err)
 	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			recorded := readTrace(t, file)
+	return func(yield func(string, *trace) bool) {
+		for _, file := range files {
+			recorded, err := readTrace(file, apiserver.V136)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(filepath.Base(file), recorded) {
+				return
+			}
+		}
+	}
+}
+
+// TestFaults plays the scripts of the recordings with a server that fails a quarter of the controllers' requests for a
+// while, half of those only after they were committed. What is left in the end is what was recorded: no failure may make a
+// controller forget what it was about to do.
+func TestFaults(t *testing.T) {
+	for file, recorded := range recordings(t) {
+		t.Run(file, func(t *testing.T) {
 			for seed := range uint64(20) {
 				d := newDriver(t, apiserver.V136)
 				d.random = rand.New(rand.NewPCG(seed, 1))
 				d.refuse = faults(d, rand.New(rand.NewPCG(seed, 2)), 60)
-				d.play(recorded.Script)
-				if diff := cmp.Diff(recorded.Final, d.final()); diff != "" {
-					t.Fatalf("seed %d: final state (-recorded +simulated):\n%s", seed, diff)
-				}
+				d.play(recorded, cast{}).compare(t, fmt.Sprintf("seed %d", seed), recorded)
 			}
 		})
 	}
@@ -39,18 +52,13 @@ func TestFaults(t *testing.T) {
 // deletions and intermediate states and are told of what has not changed. What is left in the end is what was recorded; the one
 // exception that there is, see TestDependentRecreatedInAGap, takes more chance than these seeds have.
 func TestBrokenWatches(t *testing.T) {
-	files, err := filepath.Glob("testdata/traces-1.36/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no traces: %v", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			recorded := readTrace(t, file)
+	for file, recorded := range recordings(t) {
+		t.Run(file, func(t *testing.T) {
 			broken := 0
 			for seed := range uint64(20) {
 				d := newDriver(t, apiserver.V136)
 				d.random = rand.New(rand.NewPCG(seed, 1))
-				random := rand.New(rand.NewPCG(seed, 3))
+				random := rand.New(rand.NewPCG(seed, 5))
 				d.breaks = func() bool {
 					breaks := random.IntN(5) == 0
 					if breaks {
@@ -58,10 +66,7 @@ func TestBrokenWatches(t *testing.T) {
 					}
 					return breaks
 				}
-				d.play(recorded.Script)
-				if diff := cmp.Diff(recorded.Final, d.final()); diff != "" {
-					t.Fatalf("seed %d: final state (-recorded +simulated):\n%s", seed, diff)
-				}
+				d.play(recorded, cast{}).compare(t, fmt.Sprintf("seed %d", seed), recorded)
 			}
 			if broken == 0 {
 				t.Error("no watch broke")

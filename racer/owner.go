@@ -13,6 +13,9 @@ type ownersPatch struct {
 	Metadata struct {
 		UID             types.UID `json:"uid"`
 		OwnerReferences []any     `json:"ownerReferences"`
+		// Finalizers are added, and DroppedFinalizers taken off.
+		Finalizers        []string `json:"finalizers,omitempty"`
+		DroppedFinalizers []string `json:"$deleteFromPrimitiveList/finalizers,omitempty"`
 	} `json:"metadata"`
 }
 

@@ -33,6 +33,13 @@ func (t target) request(verb schedule.Verb) *apiserver.Request {
 
 func (t target) get() *apiserver.Request { return t.request(schedule.Get) }
 
+// scale asks for the Scale of the object.
+func (t target) scale() *apiserver.Request {
+	r := t.get()
+	r.Subresource = "scale"
+	return r
+}
+
 func (t target) create(obj apiserver.Object) *apiserver.Request {
 	r := t.request(schedule.Create)
 	r.Object, r.FieldManager = obj, t.manager

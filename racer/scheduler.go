@@ -17,7 +17,8 @@ import (
 // SchedulerOptions configures a [Scheduler].
 type SchedulerOptions struct {
 	// Nodes are the names of the nodes that pods are put on, in turn. Empty means the Node objects of the cluster, in
-	// the order of their names, without those that are unschedulable or being deleted.
+	// the order of their names. Node objects that are unschedulable or being deleted are passed over, and those with taints
+	// that the pod does not tolerate.
 	Nodes []string
 }
 
@@ -80,11 +81,16 @@ func unschedulable(pod *corev1.Pod) bool {
 }
 
 // nextNode returns the node whose turn it is, or nothing.
-func (s *Scheduler) nextNode() string {
-	nodes := s.options.Nodes
-	if len(nodes) == 0 {
+func (s *Scheduler) nextNode(pod *corev1.Pod) string {
+	var nodes []string
+	for _, name := range s.options.Nodes {
+		if node, ok := s.nodes.Get("", name).(*corev1.Node); !ok || fits(pod, node) {
+			nodes = append(nodes, name)
+		}
+	}
+	if len(s.options.Nodes) == 0 {
 		for _, obj := range s.nodes.List("") {
-			if node := obj.(*corev1.Node); !node.Spec.Unschedulable && node.DeletionTimestamp == nil {
+			if node := obj.(*corev1.Node); fits(pod, node) {
 				nodes = append(nodes, node.Name)
 			}
 		}
@@ -95,6 +101,15 @@ func (s *Scheduler) nextNode() string {
 	node := nodes[s.turn%len(nodes)]
 	s.turn++
 	return node
+}
+
+// fits reports whether a pod may be put on a node.
+func fits(pod *corev1.Pod, node *corev1.Node) bool {
+	return !node.Spec.Unschedulable && node.DeletionTimestamp == nil &&
+		!slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Effect != corev1.TaintEffectPreferNoSchedule &&
+				!slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(&t, &taint) })
+		})
 }
 
 // binding is one pass over one pod: one call.
@@ -114,7 +129,7 @@ func (b *binding) Next(resp *apiserver.Response) sim.Action {
 		return sim.Done()
 	}
 	b.called = true
-	if node := b.scheduler.nextNode(); node != "" {
+	if node := b.scheduler.nextNode(pod); node != "" {
 		return sim.Call(b.target.bind(pod.UID, node))
 	}
 	if unschedulable(pod) {

@@ -2,7 +2,6 @@ package racer
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -42,18 +41,12 @@ type StatefulSetController struct {
 	podKind, setKind, claimKind, revisionKind *apiserver.Kind
 	pods, sets, claims, revisions             *cache.View
 
-	// written holds, for each set, the newest revisions the controller got back from its own writes.
-	written map[types.NamespacedName]writes
+	// own holds back syncs until the caches show the controller's own writes.
+	own *consistency
 	// selectors memoises the selectors of sets, which never change.
 	selectors map[types.UID]labels.Selector
 	// recorded memoises the revision data of a set's template: it changes with the generation only.
 	recorded map[types.UID]recordedTemplate
-}
-
-// writes are the revisions of a controller's last own writes on behalf of one set; zero where there was none.
-type writes struct {
-	uid                types.UID
-	pods, sets, claims int64
 }
 
 type recordedTemplate struct {
@@ -67,7 +60,6 @@ func NewStatefulSetController(options StatefulSetControllerOptions) *StatefulSet
 	options.Workers = cmp.Or(options.Workers, 5)
 	return &StatefulSetController{
 		options:  options,
-		written:  map[types.NamespacedName]writes{},
 		recorded: map[types.UID]recordedTemplate{}, selectors: map[types.UID]labels.Selector{},
 	}
 }
@@ -83,6 +75,7 @@ func (c *StatefulSetController) Start(env sim.RacerEnv) {
 	c.sets = env.Informer(c.setKind, c.handleSet)
 	c.claims = env.Informer(c.claimKind, nil)
 	c.revisions = env.Informer(c.revisionKind, nil)
+	c.own = newConsistency(c.pods, c.sets, c.claims)
 }
 
 func (c *StatefulSetController) begin(key string) sim.Task {
@@ -193,42 +186,6 @@ func (c *StatefulSetController) cachedPod(namespace, name string) *corev1.Pod {
 func (c *StatefulSetController) cachedClaim(namespace, name string) *corev1.PersistentVolumeClaim {
 	claim, _ := c.claims.Get(namespace, name).(*corev1.PersistentVolumeClaim)
 	return claim
-}
-
-// ensureReady refuses a sync whose caches do not hold the controller's own writes yet (the feature gate
-// StaleControllerConsistencyStatefulSet, on by default in 1.36).
-func (c *StatefulSetController) ensureReady(key types.NamespacedName) error {
-	w := c.written[key]
-	for _, check := range []struct {
-		view    *cache.View
-		kind    *apiserver.Kind
-		written int64
-	}{{c.pods, c.podKind, w.pods}, {c.sets, c.setKind, w.sets}, {c.claims, c.claimKind, w.claims}} {
-		if read := check.view.Revision(); read < check.written {
-			return fmt.Errorf("read version: %d is not as new as written version: %d for group resource %s",
-				read, check.written, check.kind.GroupResource())
-		}
-	}
-	return nil
-}
-
-// wrote notes the revision of one of the controller's own writes. The writes for a predecessor of the same name are
-// forgotten.
-func (c *StatefulSetController) wrote(set *appsv1.StatefulSet, kind *apiserver.Kind, revision int64) {
-	key := types.NamespacedName{Namespace: set.Namespace, Name: set.Name}
-	w := c.written[key]
-	if w.uid != set.UID {
-		w = writes{uid: set.UID}
-	}
-	switch kind {
-	case c.podKind:
-		w.pods = max(w.pods, revision)
-	case c.setKind:
-		w.sets = max(w.sets, revision)
-	case c.claimKind:
-		w.claims = max(w.claims, revision)
-	}
-	c.written[key] = w
 }
 
 func (c *StatefulSetController) target(kind *apiserver.Kind, namespace, name string) target {

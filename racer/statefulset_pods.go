@@ -257,7 +257,7 @@ func (s *setSync) writeStatus(resp *apiserver.Response) (sim.Action, bool) {
 	case resp != nil:
 		err := failure(resp)
 		if err == nil {
-			s.c.wrote(s.written, s.c.setKind, resp.Revision)
+			s.c.own.wrote(s.written, s.c.setKind, resp.Revision)
 			return s.enter(stageTruncate)
 		}
 		s.failed++

@@ -215,7 +215,7 @@ func (w *podWork) createClaims(resp *apiserver.Response) (sim.Action, bool) {
 			name := claimName(w.set(), w.template(), ordinalOf(w.pod))
 			w.errs = append(w.errs, fmt.Errorf("failed to create PVC %s: %w", name, err))
 		} else {
-			c.wrote(w.set(), c.claimKind, resp.Revision)
+			c.own.wrote(w.set(), c.claimKind, resp.Revision)
 		}
 		w.asked = false
 		w.next++
@@ -246,7 +246,7 @@ func (w *podWork) created(resp *apiserver.Response) (sim.Action, bool) {
 		return w.finish(true, w.err)
 	}
 	if w.err == nil {
-		w.sync.c.wrote(w.set(), w.sync.c.podKind, resp.Revision)
+		w.sync.c.own.wrote(w.set(), w.sync.c.podKind, resp.Revision)
 	}
 	return w.enter(stepOwners)
 }
@@ -259,7 +259,7 @@ func (w *podWork) fixOwners(resp *apiserver.Response) (sim.Action, bool) {
 			name := claimName(w.set(), w.template(), ordinalOf(w.pod))
 			return w.ownersFixed(fmt.Errorf("could not update claim %s for delete policy ownerRefs: %w", name, err))
 		}
-		c.wrote(w.set(), c.claimKind, resp.Revision)
+		c.own.wrote(w.set(), c.claimKind, resp.Revision)
 		w.dirty = true
 		w.next++
 	}
@@ -329,7 +329,7 @@ func (w *podWork) put() (sim.Action, bool) {
 func (w *podWork) putAnswered(resp *apiserver.Response) (sim.Action, bool) {
 	err := failure(resp)
 	if err == nil {
-		w.sync.c.wrote(w.set(), w.sync.c.podKind, resp.Revision)
+		w.sync.c.own.wrote(w.set(), w.sync.c.podKind, resp.Revision)
 		return w.finish(false, nil)
 	}
 	if cached := w.sync.c.cachedPod(w.pod.Namespace, w.pod.Name); cached != nil {

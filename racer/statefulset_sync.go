@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -30,12 +29,10 @@ type setSync struct {
 	// now is when the sync knew its pods. All it decides about availability it decides for this instant.
 	now time.Time
 
-	orphans    []*appsv1.ControllerRevision // revisions to adopt
-	candidates []*corev1.Pod                // pods to claim or not
-	next       int                          // the next of the list that the stage goes through
-	calling    call                         // what the stage waits for the answer to
-	mayAdopt   adoption
-	errs       []error
+	orphans []*appsv1.ControllerRevision // revisions to adopt
+	claim   *claim[*corev1.Pod]
+	next    int  // the next of the list that the stage goes through
+	calling call // what the stage waits for the answer to
 
 	pods            []*corev1.Pod // the set's own
 	history         []*appsv1.ControllerRevision
@@ -99,13 +96,9 @@ const (
 	callCreate
 	callInspect
 	callRenumber
+	callDelete
+	callStatus
 )
-
-// adoption is what a live read of the set said about adopting orphans.
-type adoption struct {
-	checked bool
-	err     error
-}
 
 // Next implements [sim.Task].
 func (s *setSync) Next(resp *apiserver.Response) sim.Action {
@@ -139,12 +132,12 @@ func (s *setSync) revisionTarget(name string) target {
 }
 
 func (s *setSync) begin(*apiserver.Response) (sim.Action, bool) {
-	if err := s.c.ensureReady(s.key); err != nil {
+	if err := s.c.own.ensureReady(s.key); err != nil {
 		return sim.Fail(err), true
 	}
 	s.set = s.c.cachedSet(s.key)
 	if s.set == nil {
-		delete(s.c.written, s.key)
+		s.c.own.forget(s.key)
 		return sim.Done(), true
 	}
 	selector, err := s.c.selectorOf(s.set)
@@ -168,21 +161,6 @@ func (c *StatefulSetController) selectorOf(set *appsv1.StatefulSet) (labels.Sele
 	return selector, err
 }
 
-// recheck judges a live read of the set before adopting anything for it.
-func (s *setSync) recheck(resp *apiserver.Response) error {
-	if err := failure(resp); err != nil {
-		return err
-	}
-	live := resp.Object
-	if live.GetUID() != s.set.UID {
-		return fmt.Errorf("original StatefulSet %s is gone: got uid %s, wanted %s", s.key, live.GetUID(), s.set.UID)
-	}
-	if at := live.GetDeletionTimestamp(); at != nil {
-		return fmt.Errorf("StatefulSet %s has just been deleted at %s", s.key, at)
-	}
-	return nil
-}
-
 func (s *setSync) adoptRevisions(resp *apiserver.Response) (sim.Action, bool) {
 	switch s.calling {
 	case callNone:
@@ -196,7 +174,7 @@ func (s *setSync) adoptRevisions(resp *apiserver.Response) (sim.Action, bool) {
 		}
 		return s.ask(callRecheck, s.setTarget().get())
 	case callRecheck:
-		if err := s.recheck(resp); err != nil {
+		if err := recheck(s.set, setGVK.Kind, resp); err != nil {
 			return sim.Fail(fmt.Errorf("can't adopt ControllerRevisions: %w", err)), true
 		}
 	default:
@@ -209,101 +187,35 @@ func (s *setSync) adoptRevisions(resp *apiserver.Response) (sim.Action, bool) {
 		return s.enter(stageClaimPods)
 	}
 	orphan := s.orphans[s.next]
-	return s.ask(callAdopt, s.revisionTarget(orphan.Name).patch(types.StrategicMergePatchType, s.adoptPatch(orphan)))
+	patch := adoptPatch(orphan.UID, *metav1.NewControllerRef(s.set, setGVK))
+	return s.ask(callAdopt, s.revisionTarget(orphan.Name).patch(types.StrategicMergePatchType, patch))
 }
 
-func (s *setSync) adoptPatch(orphan metav1.Object) []byte {
-	return adoptPatch(orphan.GetUID(), *metav1.NewControllerRef(s.set, setGVK))
-}
-
-// claimPods decides which of the namespace's pods are the set's own. Any error ends the sync before it does anything
-// else, but not before every pod was looked at.
+// claimPods decides which of the namespace's pods are the set's own: those that its selector matches, with a name that it would
+// give.
 func (s *setSync) claimPods(resp *apiserver.Response) (sim.Action, bool) {
-	if s.calling == callNone {
+	if s.claim == nil {
+		s.claim = &claim[*corev1.Pod]{
+			owner: s.set, ownerAt: s.setTarget(), gvk: setGVK, kind: s.c.podKind, matches: s.matches,
+			adopted: func(revision int64) { s.c.own.wrote(s.set, s.c.podKind, revision) },
+		}
 		for _, obj := range s.c.pods.List(s.set.Namespace) {
-			s.candidates = append(s.candidates, obj.(*corev1.Pod))
-		}
-	} else {
-		s.claimAnswered(resp)
-	}
-	for ; s.next < len(s.candidates); s.next++ {
-		pod := s.candidates[s.next]
-		patch := s.podTarget(pod)
-		switch s.claim(pod) {
-		case claimOwn:
-			s.pods = append(s.pods, pod)
-		case claimRelease:
-			return s.ask(callRelease, patch.patch(types.StrategicMergePatchType, releasePatch(pod.UID, s.set.UID)))
-		case claimAdopt:
-			if !s.mayAdopt.checked {
-				return s.ask(callRecheck, s.setTarget().get())
-			}
-			if s.mayAdopt.err == nil {
-				return s.ask(callAdopt, patch.patch(types.StrategicMergePatchType, s.adoptPatch(pod)))
-			}
-			s.errs = append(s.errs, fmt.Errorf("can't adopt Pod %s/%s (%s): %w",
-				pod.Namespace, pod.Name, pod.UID, s.mayAdopt.err))
-		case claimIgnore:
+			s.claim.candidates = append(s.claim.candidates, obj.(*corev1.Pod))
 		}
 	}
-	if err := utilerrors.NewAggregate(s.errs); err != nil {
+	if action, yield := s.claim.run(resp); yield {
+		return action, true
+	}
+	if err := s.claim.err(); err != nil {
 		return sim.Fail(err), true
 	}
+	s.pods = s.claim.claimed
 	return s.enter(stageRevisions)
 }
 
-// claimAnswered takes the answer to a call about the pod that claimPods looks at.
-func (s *setSync) claimAnswered(resp *apiserver.Response) {
-	err := failure(resp)
-	switch s.calling {
-	case callRecheck:
-		s.mayAdopt = adoption{checked: true, err: s.recheck(resp)}
-		return // and look at the same pod again
-	case callRelease:
-		// Gone, or no longer ours: there is nothing left to release.
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
-			s.errs = append(s.errs, err)
-		}
-	case callAdopt:
-		if err == nil {
-			s.pods = append(s.pods, s.candidates[s.next])
-		} else if !apierrors.IsNotFound(err) {
-			s.errs = append(s.errs, err)
-		}
-	default: // the other calls are not about claims
-	}
-	s.next++
-}
-
-// claimVerdict is what to do about a pod of the namespace.
-type claimVerdict uint8
-
-const (
-	claimIgnore claimVerdict = iota
-	claimOwn
-	claimAdopt
-	claimRelease
-)
-
-// claim judges a cached pod: it belongs to the set if the selector matches and its name is one the set would give
-// (pkg/controller/controller_ref_manager.go, v1.36).
-func (s *setSync) claim(pod *corev1.Pod) claimVerdict {
+func (s *setSync) matches(pod *corev1.Pod) bool {
 	parent, _ := parseOrdinal(pod.Name)
-	matches := s.selector.Matches(labels.Set(pod.Labels)) && parent == s.set.Name
-	deleting := s.set.DeletionTimestamp != nil
-	ref := metav1.GetControllerOfNoCopy(pod)
-	switch {
-	case ref != nil && ref.UID != s.set.UID:
-		return claimIgnore
-	case ref != nil && matches:
-		return claimOwn
-	case ref != nil && !deleting:
-		return claimRelease
-	case ref == nil && matches && !deleting && pod.DeletionTimestamp == nil:
-		return claimAdopt
-	default:
-		return claimIgnore
-	}
+	return parent == s.set.Name && s.selector.Matches(labels.Set(pod.Labels))
 }
 
 // recordRevision finds or writes the ControllerRevision of the set's template, and the current one.

@@ -1,39 +1,53 @@
 package racer
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/explore"
 )
 
 // traceNamespace is where the scripts are played.
 const traceNamespace = "trace"
 
-// trace is what the real controllers did to a script.
+// trace is what the real controllers did to a script: steps by a user, and what was left when nothing changed any more.
 type trace struct {
-	Script []traceStep  `json:"script"`
-	Final  []traceState `json:"final"`
+	Name   string            `json:"name"`
+	Doc    string            `json:"doc"`
+	Server string            `json:"server"`
+	Steps  []string          `json:"steps"`
+	Script []traceStep       `json:"script"`
+	Events []json.RawMessage `json:"events"`
+	Final  []traceState      `json:"final"`
 }
 
+// traceStep is one step of a script: exactly one of its fields but RetryWhile is set.
 type traceStep struct {
-	Create     *appsv1.StatefulSet `json:"create"`
+	Create json.RawMessage `json:"create"`
+	Patch  *tracePatch     `json:"patch"`
+	Delete *traceDelete    `json:"delete"`
+	// Settle waits until nothing changes any more.
+	Settle bool `json:"settle"`
+	// Kubelet says whether there is a kubelet from here on.
+	Kubelet *bool `json:"kubelet"`
+	// RetryWhile has a create tried again and again while it fails for that reason.
 	RetryWhile metav1.StatusReason `json:"retryWhile"`
-	Patch      *tracePatch         `json:"patch"`
-	Delete     *traceDelete        `json:"delete"`
-	Settle     bool                `json:"settle"`
-	Kubelet    *bool               `json:"kubelet"`
+
+	created apiserver.Object // what Create holds
 }
 
 type tracePatch struct {
@@ -46,193 +60,244 @@ type traceDelete struct {
 	PropagationPolicy metav1.DeletionPropagation
 }
 
-// named returns the name of what is deleted. Where a script deletes its namespace, that is ours.
-func (d *traceDelete) named() string {
-	if d.Kind == "Namespace" {
-		return traceNamespace
-	}
-	return d.Name
-}
-
+// traceState is what is recorded of one object. Objects have stable names: "StatefulSet/web#2" is the second of that name.
 type traceState struct {
 	Kind   string         `json:"kind"`
 	Name   string         `json:"name"`
 	Fields map[string]any `json:"fields"`
 }
 
-// TestTraces plays the scripts of recordings of real control planes, and compares what is left at the end. On a real
-// cluster that did not differ from run to run; so no order of steps here may change it.
-func TestTraces(t *testing.T) {
-	for _, version := range []apiserver.Version{apiserver.V136, apiserver.V137} {
-		files, err := filepath.Glob("testdata/traces-" + string(version) + "/*.json")
+// named returns the name of an object of a script. Where a script means its own namespace, that is ours.
+func named(kind, name string) string {
+	if kind == "Namespace" {
+		return traceNamespace
+	}
+	return name
+}
+
+// TestTrace plays the scripts of recordings of real control planes, and compares what is left at the end. On a real cluster
+// that did not differ from run to run; so no order of steps may change it here. Each script is played in the default order and
+// in random ones, of which every other is the engine's and the others are without any bias, see [driver]; and what must hold
+// in every order is checked as well, see [audit].
+//
+// SIM_RUNS sets the number of random orders, 1000 for all that is claimed, and SIM_TRACES=DIR takes the recordings from
+// DIR/traces-1.36 and DIR/traces-1.37.
+func TestTrace(t *testing.T) {
+	testTraces(t, "traces-*", 24)
+}
+
+// TestRollout is TestTrace for Deployments and ReplicaSets.
+func TestRollout(t *testing.T) {
+	if dir := os.Getenv("SIM_TRACES"); dir != "" {
+		if rollouts, err := filepath.Glob(filepath.Join(dir, "rollouts-*")); err == nil && len(rollouts) == 0 {
+			t.Skipf("no rollouts-* in SIM_TRACES=%s", dir)
+		}
+	}
+	testTraces(t, "rollouts-*", 6)
+}
+
+func testTraces(t *testing.T, pattern string, runs int) {
+	root := "testdata"
+	if dir := os.Getenv("SIM_TRACES"); dir != "" {
+		root = dir
+	}
+	if text := os.Getenv("SIM_RUNS"); text != "" {
+		var err error
+		if runs, err = strconv.Atoi(text); err != nil || runs < 0 {
+			t.Fatalf("SIM_RUNS is %q, want a number of random orders", text)
+		}
+	}
+	dirs, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(dirs) == 0 {
+		t.Fatalf("no %s in %s: SIM_TRACES is to name the directory that holds traces-1.36 and traces-1.37", pattern, root)
+	}
+	for _, dir := range dirs {
+		_, minor, _ := strings.Cut(filepath.Base(dir), "-")
+		version := apiserver.Version(minor)
+		if version != apiserver.V136 && version != apiserver.V137 {
+			t.Errorf("%s: no Kubernetes %q is played here: name a directory traces-1.36 or traces-1.37", dir, minor)
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("no traces for %s: %v", version, err)
+			t.Errorf("%s: no traces (*.json) in it: %v", dir, err)
 		}
 		for _, file := range files {
-			name := strings.TrimSuffix(filepath.Base(file), ".json")
-			t.Run(string(version)+"/"+name, func(t *testing.T) {
-				recorded := readTrace(t, file)
-				for seed := range uint64(6) {
-					d := newDriver(t, version)
-					if seed > 0 {
-						d.random = rand.New(rand.NewPCG(seed, 0))
-					}
-					d.play(recorded.Script)
-					if diff := cmp.Diff(recorded.Final, d.final()); diff != "" {
-						t.Fatalf("seed %d: final state (-recorded +simulated):\n%s", seed, diff)
-					}
+			t.Run(filepath.Base(dir)+"/"+strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+				recorded, err := readTrace(file, version)
+				if err != nil {
+					t.Fatal(err)
 				}
+				playTrace(t, version, recorded, runs)
 			})
 		}
 	}
 }
 
-func readTrace(t *testing.T, file string) *trace {
-	t.Helper()
+// playTrace plays a script in the default order and in random ones, in each kind of cluster in turn.
+func playTrace(t *testing.T, version apiserver.Version, recorded *trace, runs int) {
+	casts := castsOf(recorded)
+	for i, c := range casts {
+		playOnEngine(t, version, recorded, c, sim.Plan{}).compare(t, fmt.Sprintf("default order of the engine, cast %d", i), recorded)
+		playOnDriver(t, version, recorded, c, nil).compare(t, fmt.Sprintf("default order, cast %d", i), recorded)
+	}
+	for seed := range int64(runs) {
+		c := casts[int(seed/2)%len(casts)]
+		var o *outcome
+		if seed%2 == 0 {
+			o = playOnEngine(t, version, recorded, c, sim.Plan{Seed: seed, Strategy: explore.NewWalk(seed)})
+		} else {
+			o = playOnDriver(t, version, recorded, c, rand.New(rand.NewPCG(uint64(seed), 0)))
+		}
+		o.compare(t, fmt.Sprintf("seed %d", seed), recorded)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// cast says who plays a script besides its controllers.
+type cast struct {
+	// scheduler binds the pods; without one, the kubelet does.
+	scheduler bool
+	// waits has the kubelet leave terminating pods alone until they have no finalizers.
+	waits bool
+}
+
+// castsOf returns the casts in which a script ends as it was recorded. The recordings' kubelet bound the pods, so without a
+// kubelet there is no scheduler either; and it did not touch a terminating pod that had finalizers, while a real one ends its
+// containers, and says so in its status.
+func castsOf(recorded *trace) []cast {
+	switched := slices.ContainsFunc(recorded.Script, func(s traceStep) bool { return s.Kubelet != nil })
+	held := slices.ContainsFunc(recorded.Final, func(s traceState) bool { return s.Kind == "Pod" && s.Fields["terminating"] == true })
+	var casts []cast
+	for _, c := range []cast{{waits: true}, {waits: true, scheduler: true}, {}, {scheduler: true}} {
+		if !(c.scheduler && switched) && !(!c.waits && held) {
+			casts = append(casts, c)
+		}
+	}
+	return casts
+}
+
+func readTrace(file string, version apiserver.Version) (*trace, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	var recorded trace
-	if err := json.Unmarshal(data, &recorded); err != nil {
-		t.Fatal(err)
+	recorded := &trace{}
+	if err := json.Unmarshal(data, recorded); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return &recorded
+	var script struct {
+		Script []json.RawMessage `json:"script"`
+	}
+	if err := json.Unmarshal(data, &script); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for i := range recorded.Script {
+		if err := recorded.Script[i].read(script.Script[i], apiserver.NewKinds(version)); err != nil {
+			return nil, fmt.Errorf("%s: step %d of the script: %w", file, i+1, err)
+		}
+	}
+	return recorded, nil
 }
 
-// play runs a script against the controllers that ran when it was recorded.
-func (d *driver) play(script []traceStep) {
-	d.t.Helper()
-	d.namespace = traceNamespace
-	d.must(d.target("Namespace", traceNamespace).create(newNamespace(traceNamespace)))
-	d.start("kcm", NewStatefulSetController(StatefulSetControllerOptions{Version: d.server.Kinds().Version()}))
-	d.start("gc", NewGarbageCollector(GarbageCollectorOptions{}))
-	d.start("namespaces", NewNamespaceController(NamespaceControllerOptions{}))
-	kubelet := d.start("kubelet", NewKubelet(KubeletOptions{Binds: true}))
-	for _, step := range script {
-		switch {
-		case step.Create != nil:
-			for {
-				set := step.Create.DeepCopy()
-				set.Namespace = d.namespace
-				err := failure(d.do("test", d.target("StatefulSet", set.Name).create(set)))
-				if err == nil {
-					break
-				}
-				if step.RetryWhile == "" || apierrors.ReasonForError(err) != step.RetryWhile {
-					d.t.Fatalf("create: %v", err)
-				}
-				d.run(1)
-			}
-		case step.Patch != nil:
-			d.patch(step.Patch.Kind, step.Patch.Name, string(step.Patch.Merge))
-		case step.Delete != nil:
-			d.delete(step.Delete.Kind, step.Delete.named(), step.Delete.PropagationPolicy)
-		case step.Kubelet != nil && !*step.Kubelet:
-			d.stop(kubelet)
-		case step.Settle:
-			d.settle()
+// read decodes a step strictly: a step that is not understood in full must not be played in part.
+func (s *traceStep) read(data []byte, kinds *apiserver.Kinds) error {
+	*s = traceStep{}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(s); err != nil {
+		return err
+	}
+	count := 0
+	for _, is := range []bool{len(s.Create) > 0, s.Patch != nil, s.Delete != nil, s.Settle, s.Kubelet != nil} {
+		if is {
+			count++
 		}
 	}
-	d.settle()
+	if count != 1 {
+		return fmt.Errorf("%s: want exactly one of create, patch, delete, settle and kubelet", data)
+	}
+	if s.RetryWhile != "" && len(s.Create) == 0 {
+		return errors.New("retryWhile is for create")
+	}
+	switch {
+	case s.Patch != nil:
+		return knownKind(kinds, s.Patch.Kind)
+	case s.Delete != nil:
+		return knownKind(kinds, s.Delete.Kind)
+	case len(s.Create) > 0:
+		return s.readObject(kinds)
+	}
+	return nil
 }
 
-// final returns what is left.
-func (d *driver) final() []traceState {
-	log := func(kind string) []apiserver.Event { return d.server.Log(d.kind(kind)) }
-	list := func(kind string) []apiserver.Object { return d.server.List(d.kind(kind), d.namespace) }
-	return finalState(log, list)
+func (s *traceStep) readObject(kinds *apiserver.Kinds) error {
+	var header metav1.TypeMeta
+	if err := json.Unmarshal(s.Create, &header); err != nil {
+		return err
+	}
+	kind := kinds.ByGVK(header.GroupVersionKind())
+	if kind == nil {
+		return fmt.Errorf("no kind %q of %q is known", header.Kind, header.APIVersion)
+	}
+	created, err := kind.Decode(s.Create)
+	if err != nil {
+		return err
+	}
+	if kind.Namespaced {
+		created.SetNamespace(traceNamespace)
+	}
+	s.created = created
+	return nil
 }
 
-// finalState returns what is left, with the names made stable: an object has a number among those of its name, and a
-// revision has one in the order of their appearance.
-func finalState(log func(kind string) []apiserver.Event, list func(kind string) []apiserver.Object) []traceState {
-	ids, revisions := map[string]string{}, map[string]string{"": ""}
-	for _, kind := range []string{"StatefulSet", "ControllerRevision", "Pod"} {
-		count := map[string]int{}
-		for _, event := range log(kind) {
-			name := event.Object.GetName()
-			if event.Type != apiserver.Added {
-				continue
-			}
-			if kind == "ControllerRevision" && revisions[name] == "" {
-				revisions[name] = fmt.Sprintf("rev%d", len(revisions))
-			}
-			if kind == "ControllerRevision" {
-				name = revisions[name]
-			}
-			count[name]++
-			ids[string(event.Object.GetUID())] = fmt.Sprintf("%s/%s#%d", kind, name, count[name])
-		}
+func knownKind(kinds *apiserver.Kinds, name string) error {
+	if kinds.ByName(name) == nil {
+		return fmt.Errorf("no kind %q is known", name)
 	}
-	states := []traceState{}
-	for _, kind := range []string{"StatefulSet", "Pod", "ControllerRevision"} {
-		for _, obj := range list(kind) {
-			state := traceState{Kind: kind, Name: obj.GetName(), Fields: stateFields(obj, ids, revisions)}
-			if kind == "ControllerRevision" {
-				state.Name = revisions[state.Name]
-			}
-			states = append(states, state)
-		}
-	}
-	sortRevisions(states)
-	return states
+	return nil
 }
 
-// sortRevisions puts the revisions, which come last, in the order of their appearance.
-func sortRevisions(states []traceState) {
-	for i := range states {
-		for j := i + 1; j < len(states); j++ {
-			if states[i].Kind == "ControllerRevision" && states[i].Name > states[j].Name {
-				states[i], states[j] = states[j], states[i]
-			}
+// TestTraceRefused checks that a script that is not understood in full is not played.
+func TestTraceRefused(t *testing.T) {
+	for _, test := range []struct{ step, want string }{
+		{`{"scale": {"kind": "StatefulSet"}}`, `step 1 of the script: json: unknown field "scale"`},
+		{`{}`, `step 1 of the script: {}: want exactly one of create, patch, delete, settle and kubelet`},
+		{`{"settle": true, "kubelet": false}`, `want exactly one of create`},
+		{`{"settle": true, "retryWhile": "Conflict"}`, `retryWhile is for create`},
+		{`{"patch": {"kind": "Widget", "name": "w"}}`, `no kind "Widget" is known`},
+		{`{"delete": {"kind": "Pod", "name": "web-0", "grace": 0}}`, `unknown field "grace"`},
+		{`{"create": {"apiVersion": "x/v1", "kind": "Pod"}}`, `no kind "Pod" of "x/v1" is known`},
+		{`{"create": {"apiVersion": "v1", "kind": "Pod", "spec": 1}}`, `Pod: json: cannot unmarshal number`},
+	} {
+		file := filepath.Join(t.TempDir(), "trace.json")
+		if err := os.WriteFile(file, []byte(`{"script": [`+test.step+`]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readTrace(file, apiserver.V136)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q in it", test.step, err, test.want)
 		}
 	}
-}
-
-func stateFields(obj apiserver.Object, ids, revisions map[string]string) map[string]any {
-	fields := map[string]any{"id": ids[string(obj.GetUID())]}
-	if generation := obj.GetGeneration(); generation > 0 {
-		fields["generation"] = float64(generation)
-	}
-	if obj.GetDeletionTimestamp() != nil {
-		fields["terminating"] = true
-	}
-	if ref := metav1.GetControllerOf(obj); ref != nil {
-		fields["owner"] = fmt.Sprintf("%s controller=true block=%t", ids[string(ref.UID)], *ref.BlockOwnerDeletion)
-	}
-	switch o := obj.(type) {
-	case *appsv1.StatefulSet:
-		s := o.Status
-		fields["spec.replicas"] = float64(*o.Spec.Replicas)
-		fields["status"] = fmt.Sprintf(
-			"observed=%d replicas=%d ready=%d avail=%d current=%d updated=%d currentRev=%s updateRev=%s",
-			s.ObservedGeneration, s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.CurrentReplicas, s.UpdatedReplicas,
-			revisions[s.CurrentRevision], revisions[s.UpdateRevision])
-	case *corev1.Pod:
-		fields["phase"] = string(o.Status.Phase)
-		fields["rev"] = revisions[podRevision(o)]
-		if o.Spec.NodeName != "" {
-			fields["bound"] = true
-		}
-		if ready := podCondition(o, corev1.PodReady); ready != nil {
-			fields["ready"] = string(ready.Status)
-		}
-	case *appsv1.ControllerRevision:
-		fields["rev"], fields["revision"] = revisions[o.Name], float64(o.Revision)
-	}
-	return fields
 }
 
 // TestSameOrderSameCalls plays a script twice in the same order, for each of several orders.
 func TestSameOrderSameCalls(t *testing.T) {
-	recorded := readTrace(t, "testdata/traces-1.36/delete-foreground-held.json")
+	recorded, err := readTrace("testdata/traces-1.36/delete-foreground-held.json", apiserver.V136)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for seed := range uint64(5) {
 		var runs [2][]string
 		for i := range runs {
 			d := newDriver(t, apiserver.V136)
 			d.random = rand.New(rand.NewPCG(seed, 0))
-			d.play(recorded.Script)
+			d.play(recorded, cast{})
 			runs[i] = append(d.calls, d.logs...)
 		}
 		if diff := cmp.Diff(runs[0], runs[1]); diff != "" {

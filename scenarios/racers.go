@@ -34,6 +34,19 @@ var racerTypes = map[RacerType]racerType{
 			return func() sim.Racer { return racer.NewStatefulSetController(options) }
 		},
 	},
+	RacerDeploymentController: {
+		doc: "kube-controller-manager's Deployment controller; its ReplicaSet controller as well, unless that is a racer of its own",
+		build: func(l *loader, _ Racer) func() sim.Racer {
+			options := racer.DeploymentControllerOptions{Version: l.kinds.Version(), ReplicaSets: !l.hasRacer(RacerReplicaSetController)}
+			return func() sim.Racer { return racer.NewDeploymentController(options) }
+		},
+	},
+	RacerReplicaSetController: {
+		doc: "kube-controller-manager's ReplicaSet controller",
+		build: func(*loader, Racer) func() sim.Racer {
+			return func() sim.Racer { return racer.NewReplicaSetController(racer.ReplicaSetControllerOptions{}) }
+		},
+	},
 	RacerGarbageCollector: {
 		doc:   "kube-controller-manager's garbage collector",
 		block: "garbageCollector",
@@ -62,6 +75,24 @@ var racerTypes = map[RacerType]racerType{
 			return func() sim.Racer { return racer.NewDisruptionController() }
 		},
 	},
+	RacerJobController: {
+		doc: "kube-controller-manager's Job controller, and the one that deletes Jobs some time after they have finished",
+		build: func(*loader, Racer) func() sim.Racer {
+			return func() sim.Racer { return racer.NewJobController() }
+		},
+	},
+	RacerHorizontalPodAutoscaler: {
+		doc:   "kube-controller-manager's horizontal pod autoscaler, which is told what the metrics would lead to",
+		block: "horizontalPodAutoscaler",
+		build: buildAutoscaler,
+	},
+	RacerNodeLifecycle: {
+		doc: "what kube-controller-manager does about a lost node: taints it, evicts its pods, and deletes them if the node is gone",
+		build: func(l *loader, _ Racer) func() sim.Racer {
+			options := racer.NodeLifecycleOptions{Lost: l.outages()}
+			return func() sim.Racer { return racer.NewNodeLifecycle(options) }
+		},
+	},
 	RacerScheduler: {
 		doc: "binds pods to nodes in turn; without one, the kubelet binds them",
 		build: func(*loader, Racer) func() sim.Racer {
@@ -88,13 +119,55 @@ var racerTypes = map[RacerType]racerType{
 }
 
 func buildKubelet(l *loader, r Racer) func() sim.Racer {
-	options := racer.KubeletOptions{Binds: !l.hasScheduler()}
+	options := racer.KubeletOptions{Binds: !l.hasRacer(RacerScheduler)}
 	if r.Kubelet != nil {
 		options.ReadyAfter = duration(r.Kubelet.ReadyAfter)
 		options.TerminationAfter = duration(r.Kubelet.TerminationAfter)
 		options.Wedged = r.Kubelet.Wedged
+		options.CompletesAfter = duration(r.Kubelet.CompletesAfter)
+		for _, f := range r.Kubelet.Fails {
+			options.Fails = append(options.Fails, racer.PodFailure{Labels: f.Labels, Times: f.Times, ExitCode: f.ExitCode})
+		}
+		options.Lost = outages(r.Kubelet)
 	}
 	return func() sim.Racer { return racer.NewKubelet(options) }
+}
+
+// outages returns the nodes that a kubelet loses.
+func outages(k *Kubelet) []racer.Outage {
+	var lost []racer.Outage
+	for _, n := range k.Lost {
+		lost = append(lost, racer.Outage{Node: n.Node, At: duration(n.At), Back: duration(n.Back)})
+	}
+	return lost
+}
+
+// outages returns the nodes that any kubelet loses.
+func (l *loader) outages() []racer.Outage {
+	var lost []racer.Outage
+	for _, r := range l.manifest.Spec.Racers {
+		if r.Kubelet != nil {
+			lost = append(lost, outages(r.Kubelet)...)
+		}
+	}
+	return lost
+}
+
+func buildAutoscaler(l *loader, r Racer) func() sim.Racer {
+	block := r.HorizontalPodAutoscaler
+	options := racer.HorizontalPodAutoscalerOptions{Name: block.Name}
+	kind := "HorizontalPodAutoscaler"
+	if block.Target != nil {
+		kind = block.Target.Kind
+		options.Target = racer.ScaleTarget{Kind: kind, Name: block.Target.Name}
+	}
+	options.Namespace = l.namespace(kind, block.Namespace)
+	for _, recommended := range block.Recommends {
+		options.Recommends = append(options.Recommends, racer.Recommendation{
+			At: duration(recommended.At), Replicas: recommended.Replicas,
+		})
+	}
+	return func() sim.Racer { return racer.NewHorizontalPodAutoscaler(options) }
 }
 
 func buildAnnotator(l *loader, r Racer) func() sim.Racer {
@@ -124,14 +197,9 @@ func RacerDocs() []RacerDoc {
 	return docs
 }
 
-// hasScheduler reports whether a racer binds pods. If none does, the kubelet has to.
-func (l *loader) hasScheduler() bool {
-	for _, r := range l.manifest.Spec.Racers {
-		if r.Type == RacerScheduler {
-			return true
-		}
-	}
-	return false
+// hasRacer reports whether there is a racer of a type.
+func (l *loader) hasRacer(t RacerType) bool {
+	return slices.ContainsFunc(l.manifest.Spec.Racers, func(r Racer) bool { return r.Type == t })
 }
 
 // duration returns a duration that may be left out.

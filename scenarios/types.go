@@ -134,6 +134,8 @@ type Racer struct {
 	NamespaceController *NamespaceController `json:"namespaceController,omitempty"`
 	// Kubelet configures a racer of that type.
 	Kubelet *Kubelet `json:"kubelet,omitempty"`
+	// HorizontalPodAutoscaler configures a racer of that type, which cannot do without.
+	HorizontalPodAutoscaler *HorizontalPodAutoscaler `json:"horizontalPodAutoscaler,omitempty"`
 	// Annotator configures a racer of that type, which cannot do without.
 	Annotator *Annotator `json:"annotator,omitempty"`
 }
@@ -145,6 +147,11 @@ type RacerType string
 const (
 	// RacerStatefulSetController is kube-controller-manager's StatefulSet controller.
 	RacerStatefulSetController RacerType = "StatefulSetController"
+	// RacerDeploymentController is kube-controller-manager's Deployment controller. Where no ReplicaSetController is among the racers
+	// it is that one, too.
+	RacerDeploymentController RacerType = "DeploymentController"
+	// RacerReplicaSetController is kube-controller-manager's ReplicaSet controller.
+	RacerReplicaSetController RacerType = "ReplicaSetController"
 	// RacerGarbageCollector is kube-controller-manager's garbage collector.
 	RacerGarbageCollector RacerType = "GarbageCollector"
 	// RacerNamespaceController is kube-controller-manager's namespace controller: it empties a namespace that is deleted. Without
@@ -153,6 +160,14 @@ const (
 	// RacerDisruptionController is kube-controller-manager's disruption controller: it writes the status of PodDisruptionBudgets.
 	// Without one, no pod that a budget guards can be evicted.
 	RacerDisruptionController RacerType = "DisruptionController"
+	// RacerJobController is kube-controller-manager's Job controller, with the one that deletes a Job some time after it has finished.
+	RacerJobController RacerType = "JobController"
+	// RacerHorizontalPodAutoscaler is kube-controller-manager's horizontal pod autoscaler for one target, which is told what the
+	// metrics would lead to.
+	RacerHorizontalPodAutoscaler RacerType = "HorizontalPodAutoscaler"
+	// RacerNodeLifecycle is what kube-controller-manager does about a node that a Kubelet has lost: it makes the pods not ready,
+	// taints the node, evicts its pods, and deletes them for good if the node is gone or out of service. It needs Node objects.
+	RacerNodeLifecycle RacerType = "NodeLifecycle"
 	// RacerScheduler binds pods to a node. Without one, the kubelet does.
 	RacerScheduler RacerType = "Scheduler"
 	// RacerKubelet makes pods ready and takes terminating ones away.
@@ -184,8 +199,67 @@ type Kubelet struct {
 	// TerminationAfter is the virtual time that the containers of a terminating pod take to stop; they are killed when the
 	// pod's grace period is over. None by default.
 	TerminationAfter *metav1.Duration `json:"terminationAfter,omitempty"`
+	// CompletesAfter is the virtual time that the containers of a ready pod run whose restartPolicy is not Always; then the pod
+	// Succeeds. If unset, they run until the pod is deleted.
+	CompletesAfter *metav1.Duration `json:"completesAfter,omitempty"`
+	// Fails says which of these pods fail instead. The containers of one whose restartPolicy is OnFailure are restarted.
+	Fails []FailingPods `json:"fails,omitempty"`
 	// Wedged names pods that never terminate, as on a node that is lost: "name", or "namespace/name".
 	Wedged []string `json:"wedged,omitempty"`
+	// Lost are nodes that are lost for a while: nothing is written about their pods, and none of them goes. A NodeLifecycle among
+	// the racers notices it.
+	Lost []LostNode `json:"lost,omitempty"`
+}
+
+// FailingPods says which pods fail, and how often. Of several for a pod the first one counts.
+type FailingPods struct {
+	// Labels that the pods have: those of a Job have "batch.kubernetes.io/job-name" and, by index,
+	// "batch.kubernetes.io/job-completion-index".
+	Labels map[string]string `json:"labels"`
+	// Times is how often it happens, counted over all these pods. Every time by default.
+	Times int `json:"times,omitempty"`
+	// ExitCode of the containers; 1 by default.
+	ExitCode int32 `json:"exitCode,omitempty"`
+}
+
+// LostNode is a node that is lost.
+type LostNode struct {
+	// Node is its name.
+	Node string `json:"node"`
+	// At is when it is lost, in virtual time since the script began. At once by default.
+	At *metav1.Duration `json:"at,omitempty"`
+	// Back is when it is back, in virtual time since the script began. Never by default.
+	Back *metav1.Duration `json:"back,omitempty"`
+}
+
+// HorizontalPodAutoscaler configures a racer of type HorizontalPodAutoscaler: every 15 seconds it reads the scale of its target, and
+// writes it if the number of replicas is another one than it wants. Exactly one of Name and Target says what it is about.
+type HorizontalPodAutoscaler struct {
+	// Name of a HorizontalPodAutoscaler object, which says what to scale and between which bounds. Its status is written.
+	Name string `json:"name,omitempty"`
+	// Target is what to scale where there is no such object: at once, and without bounds.
+	Target *ScaleTarget `json:"target,omitempty"`
+	// Namespace of the object or the target; "default" if empty.
+	Namespace string `json:"namespace,omitempty"`
+	// Recommends are the numbers of replicas that the metrics lead to from some time on, in this order. Before the first, the
+	// number there is is right.
+	Recommends []Recommendation `json:"recommends,omitempty"`
+}
+
+// ScaleTarget names an object of a kind with a scale subresource.
+type ScaleTarget struct {
+	// Kind of the object.
+	Kind string `json:"kind"`
+	// Name of the object.
+	Name string `json:"name"`
+}
+
+// Recommendation is a number of replicas.
+type Recommendation struct {
+	// At is when it begins to be right, in virtual time since the script began. At once by default.
+	At *metav1.Duration `json:"at,omitempty"`
+	// Replicas is the number.
+	Replicas int32 `json:"replicas"`
 }
 
 // Annotator configures a racer of type Annotator: Get, change the annotation, Update, every so often, until the number of

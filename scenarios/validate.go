@@ -200,6 +200,7 @@ func (v *validator) racer(r Racer, path *field.Path) {
 	}{
 		{"annotator", r.Annotator != nil},
 		{"garbageCollector", r.GarbageCollector != nil},
+		{"horizontalPodAutoscaler", r.HorizontalPodAutoscaler != nil},
 		{"kubelet", r.Kubelet != nil},
 		{"namespaceController", r.NamespaceController != nil},
 	}
@@ -219,6 +220,8 @@ func (v *validator) racer(r Racer, path *field.Path) {
 		}
 	case RacerKubelet:
 		v.kubelet(r.Kubelet, path.Child("kubelet"))
+	case RacerHorizontalPodAutoscaler:
+		v.autoscaler(r.HorizontalPodAutoscaler, path.Child("horizontalPodAutoscaler"))
 	case RacerAnnotator:
 		v.annotator(r.Annotator, path.Child("annotator"))
 	default: // nothing to set
@@ -233,6 +236,72 @@ func (v *validator) kubelet(k *Kubelet, path *field.Path) {
 	v.notNegative(k.TerminationAfter, path.Child("terminationAfter"))
 	for i, pod := range k.Wedged {
 		v.required(pod, "the name of a pod", path.Child("wedged").Index(i))
+	}
+	v.positive(k.CompletesAfter, path.Child("completesAfter"))
+	for i, f := range k.Fails {
+		v.failing(f, path.Child("fails").Index(i))
+	}
+	if len(k.Fails) > 0 && k.CompletesAfter == nil {
+		v.add(field.Required(path.Child("completesAfter"), "pods fail when they end: say after which time"))
+	}
+	for i, n := range k.Lost {
+		v.lost(n, path.Child("lost").Index(i))
+	}
+}
+
+func (v *validator) failing(f FailingPods, path *field.Path) {
+	if len(f.Labels) == 0 {
+		v.add(field.Required(path.Child("labels"), "the labels of the pods that fail"))
+	}
+	if f.Times < 0 {
+		v.add(field.Invalid(path.Child("times"), f.Times, "must not be negative"))
+	}
+	if f.ExitCode < 0 || f.ExitCode > 255 {
+		v.add(field.Invalid(path.Child("exitCode"), f.ExitCode, "must be between 1 and 255"))
+	}
+}
+
+func (v *validator) lost(n LostNode, path *field.Path) {
+	v.required(n.Node, "the name of a node", path.Child("node"))
+	v.notNegative(n.At, path.Child("at"))
+	if n.Back != nil && n.Back.Duration <= duration(n.At) {
+		v.add(field.Invalid(path.Child("back"), n.Back.Duration.String(), "must be later than at; leave it out for never"))
+	}
+}
+
+func (v *validator) autoscaler(a *HorizontalPodAutoscaler, path *field.Path) {
+	switch {
+	case a == nil || a.Name == "" && a.Target == nil:
+		v.add(field.Required(path, "say what to scale: the name of a HorizontalPodAutoscaler object, or a target"))
+		return
+	case a.Target == nil:
+	case a.Name != "":
+		v.add(field.Forbidden(path.Child("target"), "the HorizontalPodAutoscaler object says what to scale; leave out one of the two"))
+	default:
+		v.scalable(a.Target, a.Namespace, path.Child("target"))
+	}
+	var last time.Duration
+	for i, r := range a.Recommends {
+		at := path.Child("recommends").Index(i)
+		v.notNegative(r.At, at.Child("at"))
+		if duration(r.At) < last {
+			v.add(field.Invalid(at.Child("at"), duration(r.At).String(), "must not be earlier than the one before"))
+		}
+		last = duration(r.At)
+		if r.Replicas < 0 {
+			v.add(field.Invalid(at.Child("replicas"), r.Replicas, "must not be negative"))
+		}
+	}
+}
+
+// scalable checks that there is such a kind, and that it has a scale subresource.
+func (v *validator) scalable(t *ScaleTarget, namespace string, path *field.Path) {
+	v.object(t.Kind, namespace, t.Name, path)
+	if v.kinds == nil {
+		return
+	}
+	if kind := v.kinds.ByName(t.Kind); kind != nil && kind.Scale == nil {
+		v.add(field.Invalid(path.Child("kind"), t.Kind, "it has no scale subresource"))
 	}
 }
 

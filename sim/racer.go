@@ -38,6 +38,13 @@ type ClaimProtector interface {
 	ProtectsClaims()
 }
 
+// ScriptListener is implemented by racers of the cluster that are told when the script begins, since their own times count from
+// there. While a cluster only settles it never does. Racers that are part of the script start with it, and are not told.
+type ScriptListener interface {
+	Racer
+	ScriptBegins()
+}
+
 // RacerEnv is what the engine offers a racer.
 type RacerEnv interface {
 	// Now returns the virtual time.

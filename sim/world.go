@@ -234,6 +234,11 @@ func (e *engine) beginScript() {
 	e.quiet.commit(e.clock)
 	e.disturbed(e.clock)
 	e.beginFaults()
+	for _, racer := range e.racers {
+		if listener, ok := racer.racer.(ScriptListener); ok {
+			listener.ScriptBegins()
+		}
+	}
 	for i := range e.config.Racers {
 		if racer := &e.config.Racers[i]; racer.WithScript {
 			e.startRacer(racer)

@@ -70,6 +70,18 @@ func setReady(set *appsv1.StatefulSet) bool {
 	return set.Status.ObservedGeneration == set.Generation && set.Status.ReadyReplicas == *set.Spec.Replicas
 }
 
+// rolledOut reports whether all pods of a set are as its spec says, and ready.
+func rolledOut(set *appsv1.StatefulSet) bool {
+	return set.Status.ObservedGeneration == set.Generation && statusRolledOut(set)
+}
+
+// statusRolledOut reports the same by a status that may be about an earlier spec.
+func statusRolledOut(set *appsv1.StatefulSet) bool {
+	status := &set.Status
+	return status.UpdatedReplicas == *set.Spec.Replicas && status.ReadyReplicas == *set.Spec.Replicas &&
+		status.CurrentRevision == status.UpdateRevision
+}
+
 func podReady(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {

@@ -41,7 +41,7 @@ func (p *pattern) setUpElected(m ctrl.Manager, v variant, first bool) error {
 		}
 		return requests
 	}
-	return p.controller(m).
+	return p.newController(m).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(everyApp)).
 		Complete(&election{clients: c, inner: reconcile.AsReconciler(c.Client, v.new(m)), first: first})
 }

@@ -24,6 +24,8 @@ type pattern struct {
 	name string
 	// owns are the kinds whose events wake the reconcilers up, beside the App's own.
 	owns []client.Object
+	// controller, if it is set, says what wakes the reconcilers up instead.
+	controller func(ctrl.Manager) *ctrl.Builder
 	// elected says that the operator has two instances, of which the holder of the Lease works. The second is
 	// "patterns/<name>-leader".
 	elected bool
@@ -53,6 +55,11 @@ var patterns = []pattern{
 	duplicateRequest,
 	recreatedOwner,
 	staleSpec,
+	staleStatus,
+	swallowedCancel,
+	externalCreate,
+	blockedRepair,
+	pinnedRollout,
 }
 
 // Register adds the reconcilers to a registry.
@@ -87,10 +94,13 @@ func (p *pattern) register(r *scenarios.Registry, suffix string, v variant) {
 
 // setUp is the SetupWithManager that a scaffold generates.
 func (p *pattern) setUp(m ctrl.Manager, v variant) error {
-	return p.controller(m).Complete(reconcile.AsReconciler(m.GetClient(), v.new(m)))
+	return p.newController(m).Complete(reconcile.AsReconciler(m.GetClient(), v.new(m)))
 }
 
-func (p *pattern) controller(m ctrl.Manager) *ctrl.Builder {
+func (p *pattern) newController(m ctrl.Manager) *ctrl.Builder {
+	if p.controller != nil {
+		return p.controller(m)
+	}
 	b := ctrl.NewControllerManagedBy(m).For(&App{})
 	for _, kind := range p.owns {
 		b = b.Owns(kind)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -71,6 +72,32 @@ func TestDefaultOrder(t *testing.T) {
 	})
 }
 
+// TestCatalogue checks that docs/patterns.md has the commands that show each pattern, and that the scenarios it names are there.
+func TestCatalogue(t *testing.T) {
+	root := filepath.Join("..", "..")
+	data, err := os.ReadFile(filepath.Join(root, "docs", "patterns.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sections, _ := strings.Cut(string(data), "\n## ")
+	forEach(t, func(t *testing.T, p *pattern, suffix string) {
+		_, section, found := strings.Cut("\n## "+sections, fmt.Sprintf("\n## %d. ", p.number))
+		if !found {
+			t.Fatalf("there is no section %d", p.number)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		command := fmt.Sprintf("stalemate run scenarios/patterns/%s.yaml --reconciler %s=%s\n", p.name, operator, p.reconciler(suffix))
+		if !strings.Contains(section, command) {
+			t.Errorf("section %d does not have the command %q", p.number, command)
+		}
+	})
+	for _, name := range regexp.MustCompile(`scenarios/[\w./-]+\.yaml`).FindAllString(sections, -1) {
+		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // calls lists what the operator called since the script began, and what it read from its caches.
 func calls(h *history.History) string {
 	var b strings.Builder
@@ -126,6 +153,9 @@ func TestSchedulesBeyond(t *testing.T) {
 		{"recreated-owner-by-uid", "patterns/recreated-owner-by-uid", []string{"living-app-keeps-its-own"}},
 		{"recreated-owner-by-uid", "patterns/recreated-owner-correct", nil},
 		{"recreated-owner", "patterns/recreated-owner-by-uid", nil},
+		{"external-create", "patterns/external-create-pending", []string{"app-gets-its-volume"}},
+		{"external-create-lost", "patterns/external-create-pending", []string{"one-volume"}},
+		{"external-create-lost", "patterns/external-create-correct", nil},
 	} {
 		t.Run(test.schedule+"/"+test.reconciler, func(t *testing.T) {
 			replay(t, test.schedule, test.reconciler, test.breaks)

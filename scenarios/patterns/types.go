@@ -41,6 +41,8 @@ type AppSpec struct {
 	Image string `json:"image,omitempty"`
 	// Storage is the size of each volume, as a quantity; none if empty.
 	Storage string `json:"storage,omitempty"`
+	// Queue is where the pods wait until they may run; nowhere if empty.
+	Queue string `json:"queue,omitempty"`
 }
 
 // The phases of an app: it is as its user wants it, as far as the operator knows, or not yet.
@@ -57,6 +59,8 @@ type AppStatus struct {
 	Phase string `json:"phase,omitempty"`
 	// Revision counts what was issued for the app.
 	Revision int64 `json:"revision,omitempty"`
+	// Image is what was rolled out last, or is being.
+	Image string `json:"image,omitempty"`
 	// Conditions say more, where a pattern needs it.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -28,7 +28,7 @@ func generic(value any) any {
 	return decoded
 }
 
-// GoldenKinds returns the kinds of the recordings. Tests share them and must not add to them.
+// GoldenKinds returns the kinds of the recordings that were given. Tests share them and must not add to them.
 func GoldenKinds(version Version) *Kinds {
 	if version == V136 {
 		return kinds136()
@@ -36,17 +36,31 @@ func GoldenKinds(version Version) *Kinds {
 	return kinds137()
 }
 
+// RecordedKinds returns those of the packed recordings, which have custom resources of their own.
+func RecordedKinds(version Version) *Kinds {
+	if version == V136 {
+		return recorded136()
+	}
+	return recorded137()
+}
+
 var (
-	kinds136 = sync.OnceValue(func() *Kinds { return loadKinds(V136) })
-	kinds137 = sync.OnceValue(func() *Kinds { return loadKinds(V137) })
+	kinds136    = sync.OnceValue(func() *Kinds { return loadKinds(V136, goldenCRDs()...) })
+	kinds137    = sync.OnceValue(func() *Kinds { return loadKinds(V137, goldenCRDs()...) })
+	recorded136 = sync.OnceValue(func() *Kinds { return loadKinds(V136, "testdata/widgets.yaml", "testdata/recorded-crds.yaml") })
+	recorded137 = sync.OnceValue(func() *Kinds { return loadKinds(V137, "testdata/widgets.yaml", "testdata/recorded-crds.yaml") })
 )
 
-func loadKinds(version Version) *Kinds {
-	kinds := NewKinds(version)
+func goldenCRDs() []string {
 	files := []string{"testdata/widgets.yaml"}
 	if folder := os.Getenv("SIM_GOLDENS"); folder != "" { // other recordings may have other custom resources too
 		files = append(files, filepath.Join(folder, "crds.yaml"))
 	}
+	return files
+}
+
+func loadKinds(version Version, files ...string) *Kinds {
+	kinds := NewKinds(version)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) && file != files[0] {

@@ -51,7 +51,7 @@ var beliefs = []Row{
 		Behaviour: "What a StatefulSet's update comes to depends on the version: OnDelete converges, maxUnavailable counts, from 1.37 on.",
 		Missing:   "the strategy Recreate, behind a gate that is off",
 		Differs:   "both rules are those of the version that is asked for",
-		Cases:     tests("racer", "TestCompleteUpdate", "TestMaxUnavailable", "TestTraces"),
+		Cases:     tests("racer", "TestCompleteUpdate", "TestMaxUnavailable", "TestTrace"),
 	},
 	{
 		ID: "N7", Status: Modelled,

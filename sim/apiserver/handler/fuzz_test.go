@@ -85,6 +85,7 @@ func knownFailure(message string) bool {
 		"Too large resource version",
 		"This request caused apiserver to panic",
 		"request did not complete within requested timeout",
+		"target.name: Required value", "target.kind: Unsupported value", // a binding: pkg/registry/core/pod/storage/storage.go
 		"failed to create typed patch object", // an apply with fields that the kind does not have
 		"to proper version",                   // an apply with a number that does not fit its field
 		// strategic merge patches

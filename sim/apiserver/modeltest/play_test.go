@@ -91,7 +91,8 @@ func newGame(s subject) *game {
 		for _, item := range list(got.body, "items") {
 			e := &entry{obj: item.(tree), owners: seeded(item.(tree))}
 			m.objects[keyOf(k, e.obj)] = e
-			m.log[k] = append(m.log[k], event{what: "ADDED", obj: e.obj, owners: e.owners})
+			revision, _ := parseRevision(text(e.obj, "metadata", "resourceVersion"))
+			m.log[k] = append(m.log[k], event{revision: revision, what: "ADDED", obj: e.obj, owners: e.owners})
 		}
 		m.revision, _ = parseRevision(text(got.body, "metadata", "resourceVersion"))
 	}
@@ -180,7 +181,8 @@ func (g *game) learn(r *request, w want, got answer) {
 			set(obj, nil, "metadata", "managedFields")
 		}
 		g.remember(r.client, k, state{obj, g.model.ownersOf(k, obj)})
-		if revision, ok := parseRevision(text(got.body, "metadata", "resourceVersion")); ok && revision >= g.model.first {
+		revision, ok := parseRevision(text(got.body, "metadata", "resourceVersion"))
+		if ok && revision >= g.model.first && revision <= g.model.revision { // a dry run answers with what was sent
 			seen.revisions = append(seen.revisions, revision)
 		}
 	}
