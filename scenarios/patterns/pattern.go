@@ -118,9 +118,12 @@ func Track() []track.Row {
 				Controller: operator, Reconciler: p.reconciler(suffix)}
 		}
 		buggy := row("buggy", p.buggy)
-		buggy.Breaks, buggy.Budget, buggy.Brief = p.breaks, p.budget, true
+		buggy.Breaks, buggy.Budget = p.breaks, p.budget
 		rows = append(rows, buggy, row("correct", p.correct))
 		rows = append(rows, p.beyond...)
+	}
+	for i := range rows {
+		rows[i].Brief = true // beside the schedules by hand
 	}
 	return rows
 }

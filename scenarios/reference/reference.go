@@ -5,8 +5,10 @@ package reference
 import (
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	"github.com/stalemate-dev/stalemate/scenarios/leaderworkerset"
 	"github.com/stalemate-dev/stalemate/scenarios/ondelete"
 	"github.com/stalemate-dev/stalemate/scenarios/patterns"
+	"github.com/stalemate-dev/stalemate/scenarios/seinode"
 	"github.com/stalemate-dev/stalemate/scenarios/track"
 )
 
@@ -27,6 +29,8 @@ func Folders() []Folder {
 	return []Folder{
 		{"clickhouse", "ClickHouse operator", clickhouse.Register, clickhouse.Track},
 		{"ondelete", "OnDelete", ondelete.Register, ondelete.Track},
+		{"leaderworkerset", "LeaderWorkerSet", leaderworkerset.Register, leaderworkerset.Track},
+		{"seinode", "SeiNode", seinode.Register, seinode.Track},
 		{"patterns", "Patterns", patterns.Register, patterns.Track},
 	}
 }

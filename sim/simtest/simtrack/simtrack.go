@@ -11,10 +11,10 @@ package simtrack
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -136,66 +136,55 @@ func findings(t *testing.T, row *track.Row, entry track.Entry, folder string, fi
 	return all
 }
 
-// finish compares what is committed with what there is, as a whole, or writes it.
+// finish checks that the schedules of findings are there, or writes the records, and removes schedules of findings that there are
+// none of any more. Those that a person has added stay.
 func (r *recorder) finish(t *testing.T) {
 	t.Helper()
 	var records []track.Record
-	kept := map[string]bool{}
 	for i := range r.rows {
 		record := r.now[i]
 		if record == nil { // it failed, or was not to run
 			record = r.committed[r.rows[i].Name()]
 		}
-		if record == nil {
-			continue
-		}
-		records = append(records, *record)
-		for _, f := range record.Findings {
-			kept[f.Schedule] = true
+		if record != nil {
+			records = append(records, *record)
 		}
 	}
-	if r.update {
-		if err := track.WriteRecords(".", records); err != nil {
-			t.Fatal(err)
+	current := schedulesOf(records)
+	if !r.update {
+		for file := range current {
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%v: SIM_UPDATE=1 writes it", err)
+			}
 		}
-	}
-	if len(records) < len(r.rows) {
 		return
 	}
-	for _, file := range r.explored(t) {
-		switch {
-		case kept[filepath.Base(file)]:
-			delete(kept, filepath.Base(file))
-		case !r.update:
-			t.Errorf("%s is of no finding that there is: SIM_UPDATE=1 removes it", file)
-		default:
-			if err := os.Remove(file); err != nil {
+	if err := track.WriteRecords(".", records); err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range r.committed {
+		for file := range schedulesOf([]track.Record{*record}) {
+			if current[file] {
+				continue
+			}
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Error(err)
 			}
 		}
 	}
-	delete(kept, "")
-	for name := range kept {
-		t.Errorf("%s has no schedule %s: SIM_UPDATE=1 writes it", track.Schedules, name)
-	}
 }
 
-// explored returns the schedules that are committed which an exploration wrote, and not a person.
-func (r *recorder) explored(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob(track.Schedules + "/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := &scenarios.Registry{}
-	r.register(registry)
-	return slices.DeleteFunc(files, func(file string) bool {
-		s, err := scenarios.LoadSchedule(file, scenarios.Options{Registry: registry})
-		if err != nil {
-			t.Fatal(err)
+// schedulesOf returns the files of the findings of records.
+func schedulesOf(records []track.Record) map[string]bool {
+	files := map[string]bool{}
+	for _, record := range records {
+		for _, f := range record.Findings {
+			if f.Schedule != "" {
+				files[path.Join(track.Schedules, f.Schedule)] = true
+			}
 		}
-		return s.Spec.Origin.Strategy == ""
-	})
+	}
+	return files
 }
 
 // Command returns the command line that explores one entry of the matrix of a row's scenario, with more words at its end, for a
