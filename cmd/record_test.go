@@ -88,7 +88,7 @@ func summary(folder *reference.Folder, entries []entry) string {
 			continue
 		}
 		first := &e.record.Findings[0]
-		lines += line(folder.Title+", `"+e.variant()+"`", e.Bug, e.link(""), names(first.Breaks, 1), decides(first),
+		lines += line(folder.Title+", `"+e.variant()+"`", e.Bug, e.link(""), names(first.Breaks, 1), e.decides(first),
 			fmt.Sprint(e.record.First), e.show(first))
 	}
 	quiet, executions := quietIn(entries)
@@ -162,7 +162,7 @@ func everyFinding(t *testing.T, entries []entry) string {
 			if message := messages[f.Breaks[0]]; message != "" {
 				breaks = message + ": " + breaks
 			}
-			cells := []string{e.link("../"), decides(f), breaks}
+			cells := []string{e.link("../"), e.decides(f), breaks}
 			at := slices.IndexFunc(lines, func(other told) bool { return slices.Equal(other.cells, cells) })
 			if at < 0 {
 				at, lines = len(lines), append(lines, told{cells: cells, show: e.show(f)})
@@ -215,12 +215,12 @@ func names(properties []string, most int) string {
 	return text
 }
 
-// decides says what decides a finding: of each order and fault the first sentence.
-func decides(f *track.Finding) string {
+// decides says what decides a finding: of each order and fault the first sentence, without what goes without saying.
+func (e *entry) decides(f *track.Finding) string {
 	var sentences []string
 	for _, words := range f.Decides {
-		sentence, _, _ := strings.Cut(words, ". ")
-		sentences = append(sentences, strings.TrimSuffix(sentence, "."))
+		sentence, _, _ := strings.Cut(strings.ReplaceAll(words, " ("+e.Reconciler+")", ""), ". ")
+		sentences = append(sentences, strings.TrimSuffix(strings.TrimSuffix(sentence, "."), ", which waited for it"))
 	}
 	return strings.Join(sentences, "; ")
 }
