@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -20,6 +21,7 @@ import (
 //
 //	1  GET set (cached)    POST it if there is none; PUT it, under its resourceVersion, if it is for another queue, and be done
 //	2  LIST pods (cached)  the correct one only, once the status is about the set as it is
+//	   GET set             if there are pods to delete: they are not, while the cache is behind
 //	   DELETE pods         under their UIDs: those of another revision than the latest that still wait at a gate
 //	3  PUT App/status
 //
@@ -27,9 +29,9 @@ import (
 // quota; in the issue it is an image that cannot be pulled. The deletion is what the documentation of StatefulSets asks for by
 // the name of forced rollback.
 var pinnedRollout = pattern{
-	number: 14,
-	name:   "pinned-rollout",
-	owns:   []client.Object{&appsv1.StatefulSet{}, &corev1.Pod{}},
+	number:     14,
+	name:       "pinned-rollout",
+	controller: queuedController,
 	buggy: variant{
 		doc: "[kubernetes #67250](https://github.com/kubernetes/kubernetes/issues/67250): " +
 			"a rollout that is taken back waits for the broken pod that it was taken back for",
@@ -41,6 +43,19 @@ var pinnedRollout = pattern{
 	},
 	breaks: []string{"app-comes-back"},
 	budget: 100,
+}
+
+// queuedController has an App's set wake it up, and the set's pods, which it does not own itself: it knows them by their label.
+func queuedController(m ctrl.Manager) *ctrl.Builder {
+	toApp := func(_ context.Context, pod client.Object) []reconcile.Request {
+		app, ok := pod.GetLabels()[labelApp]
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: app}}}
+	}
+	return ctrl.NewControllerManagedBy(m).For(&App{}).Owns(&appsv1.StatefulSet{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toApp))
 }
 
 // gatePrefix and the name of a queue are the name of a scheduling gate.
@@ -81,25 +96,34 @@ func (r *queued) Reconcile(ctx context.Context, app *App) (reconcile.Result, err
 		return reconcile.Result{}, r.Update(ctx, set)
 	}
 	if r.unpins && set.Status.ObservedGeneration == set.Generation {
-		if err := r.unpin(ctx, app, set.Status.UpdateRevision); err != nil {
+		if err := r.unpin(ctx, app, set); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
 	return reconcile.Result{}, r.report(ctx, app, phase(rolledOut(set)))
 }
 
-// unpin deletes the pods that a rollout of a revision would wait for in vain.
-func (r *queued) unpin(ctx context.Context, app *App, revision string) error {
+// unpin deletes the pods that the rollout of a set would wait for in vain. As long as a cache shows the set as it was, it would
+// delete them over and over, while kube-controller-manager makes them for the set as it is; so it reads that from the server. The
+// event that the cache is behind with brings the next pass.
+func (r *queued) unpin(ctx context.Context, app *App, cached *appsv1.StatefulSet) error {
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(app.Namespace), client.MatchingLabels(labelsOf(app))); err != nil {
 		return err
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	pinned := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
 		gated := len(pod.Spec.SchedulingGates) > 0
-		if !gated || terminating(pod) || pod.Labels[appsv1.ControllerRevisionHashLabelKey] == revision {
-			continue
-		}
+		return !gated || terminating(&pod) || pod.Labels[appsv1.ControllerRevisionHashLabelKey] == cached.Status.UpdateRevision
+	})
+	if len(pinned) == 0 {
+		return nil
+	}
+	set := &appsv1.StatefulSet{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(cached), set); err != nil || set.Generation != cached.Generation {
+		return client.IgnoreNotFound(err)
+	}
+	for i := range pinned {
+		pod := &pinned[i]
 		if err := r.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
