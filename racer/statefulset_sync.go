@@ -20,7 +20,7 @@ import (
 // wants taken, and is called again with the response (nil after a pause), until it enters another stage.
 type setSync struct {
 	c     *StatefulSetController
-	key   types.NamespacedName
+	key   string
 	stage stage
 
 	// What the caches held when the sync began; immutable.
@@ -46,7 +46,7 @@ type setSync struct {
 	replicas         []*corev1.Pod // by ordinal; missing ones are planned, with no phase
 	condemned        []*corev1.Pod // highest ordinal first
 	firstUnavailable *corev1.Pod
-	batch            batch
+	batch            slowStart // of a set with parallel pod management
 	work             *podWork
 	victims          []*corev1.Pod // to be deleted for the update
 	written          *appsv1.StatefulSet
@@ -121,14 +121,14 @@ func (s *setSync) ask(what call, request *apiserver.Request) (sim.Action, bool) 
 	return sim.Call(request), true
 }
 
-func (s *setSync) setTarget() target { return s.c.target(s.c.setKind, s.set.Namespace, s.set.Name) }
+func (s *setSync) setTarget() target { return targetOf(s.c.setKind, s.set.Namespace, s.set.Name) }
 
 func (s *setSync) podTarget(pod *corev1.Pod) target {
-	return s.c.target(s.c.podKind, pod.Namespace, pod.Name)
+	return targetOf(s.c.podKind, pod.Namespace, pod.Name)
 }
 
 func (s *setSync) revisionTarget(name string) target {
-	return s.c.target(s.c.revisionKind, s.set.Namespace, name)
+	return targetOf(s.c.revisionKind, s.set.Namespace, name)
 }
 
 func (s *setSync) begin(*apiserver.Response) (sim.Action, bool) {
@@ -197,7 +197,7 @@ func (s *setSync) claimPods(resp *apiserver.Response) (sim.Action, bool) {
 	if s.claim == nil {
 		s.claim = &claim[*corev1.Pod]{
 			owner: s.set, ownerAt: s.setTarget(), gvk: setGVK, kind: s.c.podKind, matches: s.matches,
-			adopted: func(revision int64) { s.c.own.wrote(s.set, s.c.podKind, revision) },
+			own: s.c.own,
 		}
 		for _, obj := range s.c.pods.List(s.set.Namespace) {
 			s.claim.candidates = append(s.claim.candidates, obj.(*corev1.Pod))
