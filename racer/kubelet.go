@@ -32,6 +32,9 @@ type KubeletOptions struct {
 	// Fails says which containers fail then. Those of a pod whose restartPolicy is OnFailure are restarted, and the others
 	// make it Failed.
 	Fails []PodFailure
+	// Unready are the images with which a pod never becomes Ready: it is Running at once, and stays so, as a program does that
+	// cannot serve. What counts is the image that a container has while the pod is not Ready.
+	Unready []string
 	// Wedged names the pods that never terminate, as "name" or "namespace/name".
 	Wedged []string
 	// Lost are the times in which a node is lost: nothing is written about its pods, and none of them goes.
@@ -208,11 +211,19 @@ func (k *Kubelet) due(pod *corev1.Pod) (due, time.Duration) {
 	case pod.Spec.NodeName == "":
 		return dueNothing, 0
 	}
-	in := age.started.Add(k.options.ReadyAfter).Sub(now)
-	if pod.Status.Phase != corev1.PodRunning && in > 0 {
+	in, never := age.started.Add(k.options.ReadyAfter).Sub(now), k.neverReady(pod)
+	switch {
+	case pod.Status.Phase != corev1.PodRunning && (in > 0 || never):
 		return dueRunning, 0
+	case never:
+		return dueNothing, 0
+	default:
+		return dueReady, in
 	}
-	return dueReady, in
+}
+
+func (k *Kubelet) neverReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return slices.Contains(k.options.Unready, c.Image) })
 }
 
 // held reports whether all that is left to a terminating pod is that its finalizers go.

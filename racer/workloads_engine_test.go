@@ -175,6 +175,39 @@ func TestAutoscalerOnEngine(t *testing.T) {
 	}
 }
 
+// TestScaleIsRecordedAsObject checks that the record of a write of a scale holds the object that was scaled, before and after.
+func TestScaleIsRecordedAsObject(t *testing.T) {
+	set := newSet(1)
+	set.Namespace = "default"
+	options := HorizontalPodAutoscalerOptions{Namespace: "default", Target: ScaleTarget{Kind: "StatefulSet", Name: "web"},
+		Recommends: []Recommendation{{Replicas: 3}}}
+	world, err := sim.NewWorld(&sim.Config{Name: "scale", Kinds: apiserver.NewKinds(apiserver.V136), Given: []apiserver.Object{set},
+		Limits: sim.Limits{Steps: 5000, VirtualTime: time.Hour},
+		Racers: []sim.RacerConfig{played("hpa", func() *HorizontalPodAutoscaler { return NewHorizontalPodAutoscaler(options) })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := world.Run(sim.Plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	for _, r := range run.Records {
+		if r.Event.Subresource != "scale" || r.Committed == 0 {
+			continue
+		}
+		writes++
+		before, _ := r.Before.(*appsv1.StatefulSet)
+		after, ok := r.After.(*appsv1.StatefulSet)
+		if !ok || before == nil || *before.Spec.Replicas != 1 || *after.Spec.Replicas != 3 || after.Spec.ServiceName == "" {
+			t.Errorf("%s: %T before, %T after; want the StatefulSet with 1 and 3 replicas", r.Event, r.Before, r.After)
+		}
+	}
+	if writes != 1 {
+		t.Errorf("the scale was written %d times, want once", writes)
+	}
+}
+
 // TestEvictionOnEngine drains a StatefulSet that a budget guards, one pod of it at a time: each is evicted once, none while another
 // one is missing.
 func TestEvictionOnEngine(t *testing.T) {
