@@ -31,23 +31,23 @@ func (b backoff) after(failed int) (time.Duration, bool) {
 	return pause, true
 }
 
-// slowQueue is a queue whose back-off after errors is not that of all controllers: first, doubled each time, up to last.
-type slowQueue struct {
+// pacedQueue is a queue whose back-off after errors is not that of most controllers: first, doubled each time, up to last.
+type pacedQueue struct {
 	sim.RacerQueue
 	env         sim.RacerEnv
 	first, last time.Duration
 	failures    map[string]int // in a row
 }
 
-func newSlowQueue(env sim.RacerEnv, first, last time.Duration, queue sim.RacerQueue) *slowQueue {
-	return &slowQueue{RacerQueue: queue, env: env, first: first, last: last, failures: map[string]int{}}
+func newPacedQueue(env sim.RacerEnv, first, last time.Duration, queue sim.RacerQueue) *pacedQueue {
+	return &pacedQueue{RacerQueue: queue, env: env, first: first, last: last, failures: map[string]int{}}
 }
 
 // maxDoublings keeps the shift from overflowing: no back-off here takes as many to come to its end.
 const maxDoublings = 20
 
 // over ends a pass over a key; after an error another one comes, later each time.
-func (q *slowQueue) over(key string, err error) sim.Action {
+func (q *pacedQueue) over(key string, err error) sim.Action {
 	if err == nil {
 		delete(q.failures, key)
 		return sim.Done()

@@ -212,7 +212,7 @@ func (s *deploymentSync) notePause() bool {
 	if !hasDeadline(s.deployment) {
 		return false
 	}
-	condition, paused := conditionOf(&s.deployment.Status, appsv1.DeploymentProgressing), s.deployment.Spec.Paused
+	condition, paused := deploymentCondition(&s.deployment.Status, appsv1.DeploymentProgressing), s.deployment.Spec.Paused
 	switch noted := condition != nil && condition.Reason == reasonPaused; {
 	case condition != nil && condition.Reason == reasonTimedOut, paused == noted:
 		return false
@@ -287,7 +287,7 @@ func (s *deploymentSync) findExisting(revision int64) (sim.Action, bool) {
 		return s.ask(deploymentUpdated, s.setTarget(set.Name).update(&set))
 	}
 	changed := s.setRevision(set.Annotations[revisionAnnotation])
-	if hasDeadline(s.deployment) && conditionOf(&s.deployment.Status, appsv1.DeploymentProgressing) == nil {
+	if hasDeadline(s.deployment) && deploymentCondition(&s.deployment.Status, appsv1.DeploymentProgressing) == nil {
 		s.setProgressing(&s.deployment.Status, corev1.ConditionTrue, reasonFound, fmt.Sprintf("Found new replica set %q", set.Name))
 		changed = true
 	}

@@ -28,8 +28,8 @@ import (
 // and not touched. Neither are there workloads (an alpha feature), nor the bounds of 500 pods for a sync.
 type JobController struct {
 	env      sim.RacerEnv
-	queue    *slowQueue
-	orphans  *slowQueue     // pods with the finalizer of a Job that will not take it off
+	queue    *pacedQueue
+	orphans  *pacedQueue    // pods with the finalizer of a Job that will not take it off
 	sweeps   sim.RacerQueue // Jobs all of whose pods may be such
 	expiries sim.RacerQueue
 
@@ -72,11 +72,11 @@ func NewJobController() *JobController {
 func (c *JobController) Start(env sim.RacerEnv) {
 	c.env = env
 	c.podKind, c.jobKind = env.Kind("Pod"), env.Kind("Job")
-	slow := func(name string, begin func(key string) sim.Task) *slowQueue {
-		return newSlowQueue(env, jobRetryFirst, jobRetryLast, env.Queue(name, jobWorkers, begin))
+	paced := func(name string, begin func(key string) sim.Task) *pacedQueue {
+		return newPacedQueue(env, jobRetryFirst, jobRetryLast, env.Queue(name, jobWorkers, begin))
 	}
-	c.queue = slow("job", func(key string) sim.Task { return &jobSync{c: c, key: key} })
-	c.orphans = slow("job-orphan-pod", func(key string) sim.Task { return &jobOrphan{c: c, key: key} })
+	c.queue = paced("job", func(key string) sim.Task { return &jobSync{c: c, key: key} })
+	c.orphans = paced("job-orphan-pod", func(key string) sim.Task { return &jobOrphan{c: c, key: key} })
 	c.sweeps = env.Queue("job-orphan-pods", jobWorkers, func(key string) sim.Task { return &jobSweep{c: c, key: key} })
 	c.expiries = env.Queue("ttl-after-finished", jobWorkers, func(key string) sim.Task { return &jobExpiry{c: c, key: key} })
 	c.jobs = env.Informer(c.jobKind, c.handleJob)
@@ -250,12 +250,18 @@ func (c *JobController) untrack(pod *corev1.Pod) *apiserver.Request {
 	return c.podTarget(pod).patch(types.StrategicMergePatchType, []byte(untrackPatch))
 }
 
-// jobFinished reports whether a Job has succeeded or failed for good.
-func jobFinished(job *batchv1.Job) bool {
-	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
-	})
+// finishedCondition returns the condition that says that a Job has succeeded or failed for good, or nil.
+func finishedCondition(job *batchv1.Job) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		c := &job.Status.Conditions[i]
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
 }
+
+func jobFinished(job *batchv1.Job) bool { return finishedCondition(job) != nil }
 
 // unplayed returns the field of a Job that this controller does not know what to do about, or nothing.
 func unplayed(job *batchv1.Job) string {

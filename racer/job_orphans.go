@@ -151,14 +151,7 @@ func (e *jobExpiry) due(job *batchv1.Job) bool {
 	if job.DeletionTimestamp != nil || !expires(job) {
 		return false
 	}
-	var finished metav1.Time
-	for _, condition := range job.Status.Conditions {
-		if (condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed) && condition.Status == corev1.ConditionTrue {
-			finished = condition.LastTransitionTime
-			break
-		}
-	}
-	left := finished.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second).Sub(e.c.env.Now())
+	left := finishedCondition(job).LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second).Sub(e.c.env.Now())
 	if left > 0 {
 		e.c.expiries.AddAfter(e.key, left)
 	}

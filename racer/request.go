@@ -97,6 +97,21 @@ func (t target) bind(uid types.UID, node string) *apiserver.Request {
 	return r
 }
 
+// call is the kind of request whose answer a step machine waits for.
+type call uint8
+
+const (
+	callNone call = iota
+	callRecheck
+	callAdopt
+	callRelease
+	callCreate
+	callInspect
+	callRenumber
+	callDelete
+	callStatus
+)
+
 // failure returns the error of a response as an interface that is nil on success.
 func failure(resp *apiserver.Response) error {
 	if resp.Err == nil {

@@ -105,19 +105,19 @@ func (s *setSync) recount() {
 }
 
 func (s *setSync) processReplicas(resp *apiserver.Response) (sim.Action, bool) {
-	return s.workThrough(resp, jobReplica, s.replicas, stageCondemnedClaims)
+	return s.workThrough(resp, taskReplica, s.replicas, stageCondemnedClaims)
 }
 
 func (s *setSync) fixCondemnedClaims(resp *apiserver.Response) (sim.Action, bool) {
-	return s.workThrough(resp, jobClaims, s.condemned, stageCondemned)
+	return s.workThrough(resp, taskClaims, s.condemned, stageCondemned)
 }
 
 func (s *setSync) processCondemned(resp *apiserver.Response) (sim.Action, bool) {
-	return s.workThrough(resp, jobCondemned, s.condemned, stageUpdate)
+	return s.workThrough(resp, taskCondemned, s.condemned, stageUpdate)
 }
 
-// workThrough does a job on each pod of a list, in the order and batches that the set's pod management asks for.
-func (s *setSync) workThrough(resp *apiserver.Response, j job, pods []*corev1.Pod, then stage) (sim.Action, bool) {
+// workThrough does a task on each pod of a list, in the order and batches that the set's pod management asks for.
+func (s *setSync) workThrough(resp *apiserver.Response, task podTask, pods []*corev1.Pod, then setStage) (sim.Action, bool) {
 	if s.work == nil {
 		s.batch = newSlowStart(len(pods), maxBatch)
 	}
@@ -126,7 +126,7 @@ func (s *setSync) workThrough(resp *apiserver.Response, j job, pods []*corev1.Po
 			if s.next == len(pods) {
 				return s.enter(then)
 			}
-			s.work = &podWork{sync: s, job: j, pod: pods[s.next]}
+			s.work = &podWork{sync: s, task: task, pod: pods[s.next]}
 		}
 		action, yield := s.work.run(resp)
 		if yield {

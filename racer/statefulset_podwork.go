@@ -18,7 +18,7 @@ import (
 // podWork is what one sync does about one pod: a step machine within the step machine of the sync.
 type podWork struct {
 	sync *setSync
-	job  job
+	task podTask
 	pod  *corev1.Pod // immutable; replaced by a copy to change it
 
 	step   podStep
@@ -34,13 +34,13 @@ type podWork struct {
 	err  error
 }
 
-// job is what a sync wants of a pod.
-type job uint8
+// podTask is what a sync wants of a pod.
+type podTask uint8
 
 const (
-	jobReplica   job = iota // create it, or bring it into line
-	jobClaims               // fix the owners of a condemned pod's claims
-	jobCondemned            // delete it
+	taskReplica   podTask = iota // create it, or bring it into line
+	taskClaims                   // fix the owners of a condemned pod's claims
+	taskCondemned                // delete it
 )
 
 type podStep uint8
@@ -114,10 +114,10 @@ func (w *podWork) set() *appsv1.StatefulSet { return w.sync.set }
 func (w *podWork) ordered() bool { return !burst(w.sync.set) }
 
 func (w *podWork) decide(*apiserver.Response) (sim.Action, bool) {
-	switch w.job {
-	case jobClaims:
+	switch w.task {
+	case taskClaims:
 		return w.decideClaims()
-	case jobCondemned:
+	case taskCondemned:
 		return w.decideCondemned()
 	default:
 		return w.decideReplica()

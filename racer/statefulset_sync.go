@@ -21,7 +21,7 @@ import (
 type setSync struct {
 	c     *StatefulSetController
 	key   string
-	stage stage
+	stage setStage
 
 	// What the caches held when the sync began; immutable.
 	set      *appsv1.StatefulSet
@@ -53,25 +53,25 @@ type setSync struct {
 	err              error // ends the sync, but only after the status is written
 }
 
-type stage uint8
+type setStage uint8
 
 // The stages, with the functions of pkg/controller/statefulset (v1.36.3) that they play.
 const (
-	stageBegin           stage = iota // sync, up to its first call
-	stageAdoptRevisions               // adoptOrphanRevisions
-	stageClaimPods                    // getPodsForStatefulSet
-	stageRevisions                    // getStatefulSetRevisions, and the calculations that updateStatefulSet begins with
-	stageReplicas                     // processReplica, for each ordinal of the set
-	stageCondemnedClaims              // fixPodClaim, for each pod beyond them
-	stageCondemned                    // processCondemned, for the same pods
-	stageUpdate                       // the rolling update at the end of updateStatefulSet
-	stageStatus                       // completeRollingUpdate, updateStatefulSetStatus
-	stageTruncate                     // truncateHistory
-	stageEnd                          // the end of syncStatefulSet
+	stageBegin           setStage = iota // sync, up to its first call
+	stageAdoptRevisions                  // adoptOrphanRevisions
+	stageClaimPods                       // getPodsForStatefulSet
+	stageRevisions                       // getStatefulSetRevisions, and the calculations that updateStatefulSet begins with
+	stageReplicas                        // processReplica, for each ordinal of the set
+	stageCondemnedClaims                 // fixPodClaim, for each pod beyond them
+	stageCondemned                       // processCondemned, for the same pods
+	stageUpdate                          // the rolling update at the end of updateStatefulSet
+	stageStatus                          // completeRollingUpdate, updateStatefulSetStatus
+	stageTruncate                        // truncateHistory
+	stageEnd                             // the end of syncStatefulSet
 )
 
-// stages are the parts of a sync, by stage.
-var stages = [...]func(*setSync, *apiserver.Response) (sim.Action, bool){
+// setStages are the parts of a sync, by stage.
+var setStages = [...]func(*setSync, *apiserver.Response) (sim.Action, bool){
 	stageBegin:           (*setSync).begin,
 	stageAdoptRevisions:  (*setSync).adoptRevisions,
 	stageClaimPods:       (*setSync).claimPods,
@@ -85,25 +85,10 @@ var stages = [...]func(*setSync, *apiserver.Response) (sim.Action, bool){
 	stageEnd:             (*setSync).end,
 }
 
-// call is the kind of request whose answer a stage waits for.
-type call uint8
-
-const (
-	callNone call = iota
-	callRecheck
-	callAdopt
-	callRelease
-	callCreate
-	callInspect
-	callRenumber
-	callDelete
-	callStatus
-)
-
 // Next implements [sim.Task].
 func (s *setSync) Next(resp *apiserver.Response) sim.Action {
 	for {
-		action, yield := stages[s.stage](s, resp)
+		action, yield := setStages[s.stage](s, resp)
 		if yield {
 			return action
 		}
@@ -111,7 +96,7 @@ func (s *setSync) Next(resp *apiserver.Response) sim.Action {
 	}
 }
 
-func (s *setSync) enter(next stage) (sim.Action, bool) {
+func (s *setSync) enter(next setStage) (sim.Action, bool) {
 	s.stage, s.next, s.calling, s.failed = next, 0, callNone, 0
 	return sim.Action{}, false
 }
