@@ -9,7 +9,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/cmd"
 	"github.com/stalemate-dev/stalemate/scenarios"
-	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	"github.com/stalemate-dev/stalemate/scenarios/reference"
 )
 
 // stalemate runs our own command, from the root of the repository, and returns what it printed and its exit code.
@@ -17,7 +17,7 @@ func stalemate(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	registry := &scenarios.Registry{}
-	clickhouse.Register(registry)
+	reference.Register(registry)
 	exit := cmd.Main(append([]string{"stalemate"}, args...), &stdout, &stderr, registry)
 	if strings.Contains(stderr.String(), "error: ") {
 		t.Errorf("%s: %s", strings.Join(args, " "), stderr.String())
@@ -25,34 +25,36 @@ func stalemate(t *testing.T, args ...string) (string, int) {
 	return stdout.String(), exit
 }
 
-// marked returns what stands between two marks in the README.
-func marked(t *testing.T, mark string) string {
+// marked returns what stands between two marks in a page.
+func marked(t *testing.T, page, mark string) string {
 	t.Helper()
-	_, rest, begins := strings.Cut(readText(t, "README.md"), "<!-- "+mark+":begin -->\n")
+	_, rest, begins := strings.Cut(readText(t, page), "<!-- "+mark+":begin -->\n")
 	text, _, ends := strings.Cut(rest, "<!-- "+mark+":end -->\n")
 	if !begins || !ends {
-		t.Fatalf("the README has no marks for %s", mark)
+		t.Fatalf("%s has no marks for %s", page, mark)
 	}
 	return text
 }
 
-// compareWithReadme compares a text with what stands between two marks in the README, or with SIM_UPDATE=1 puts it there.
-func compareWithReadme(t *testing.T, mark, want string) {
+// compareWithPage compares a text with what stands between two marks in a page, or with SIM_UPDATE=1 puts it there.
+func compareWithPage(t *testing.T, page, mark, want string) {
 	t.Helper()
-	got := marked(t, mark)
+	got := marked(t, page, mark)
 	if got == want {
 		return
 	}
 	if os.Getenv("SIM_UPDATE") != "1" {
-		t.Errorf("the README's %s differs from what the command prints (SIM_UPDATE=1 rewrites it); it prints:\n%s", mark, want)
+		t.Errorf("%s differs in what it shows of %s (SIM_UPDATE=1 rewrites it); it is:\n%s", page, mark, want)
 		return
 	}
 	begin := "<!-- " + mark + ":begin -->\n"
-	text := strings.Replace(readText(t, "README.md"), begin+got, begin+want, 1)
-	if err := os.WriteFile("README.md", []byte(text), 0o644); err != nil {
+	text := strings.Replace(readText(t, page), begin+got, begin+want, 1)
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
+
+const readme = "README.md"
 
 func readText(t *testing.T, file string) string {
 	t.Helper()
@@ -72,14 +74,14 @@ func TestReadmeShowsTheRealReport(t *testing.T) {
 	}
 	elapsed := regexp.MustCompile(`(executions|after),? [0-9.]+m?s\b`)
 	// The times in the README stay as they were when it was last written.
-	shown := elapsed.FindAllString(marked(t, "report"), -1)
+	shown := elapsed.FindAllString(marked(t, readme, "report"), -1)
 	for i, now := range elapsed.FindAllString(report, -1) {
 		if i < len(shown) {
 			report = strings.Replace(report, now, shown[i], 1)
 		}
 	}
-	compareWithReadme(t, "finding", "```text\n"+gist(t, report)+"```\n")
-	compareWithReadme(t, "report", "```text\n"+report+"```\n")
+	compareWithPage(t, readme, "finding", "```text\n"+gist(t, report)+"```\n")
+	compareWithPage(t, readme, "report", "```text\n"+report+"```\n")
 }
 
 // gist cuts a report down to its first finding, of which only the first property is left, and to what decides.

@@ -2,147 +2,241 @@ package cmd_test
 
 import (
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stalemate-dev/stalemate/cmd"
 	"github.com/stalemate-dev/stalemate/scenarios"
-	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	"github.com/stalemate-dev/stalemate/scenarios/reference"
+	"github.com/stalemate-dev/stalemate/scenarios/track"
 )
 
-const (
-	recordScenarios = "scenarios/clickhouse"
-	recordSchedules = recordScenarios + "/testdata/schedules"
-)
+// recordPage has the track record in full, of which the README has a table.
+const recordPage = "docs/track-record.md"
 
-// trial is one variant of the operator in one scenario, explored up to the end of the sweeps.
-type trial struct {
-	scenario, variant string
-	report            string
-	files             []string // of its findings, by their names, sorted
+// entry is one row of the track record, with what it came to.
+type entry struct {
+	track.Row
+	record track.Record
 }
 
-// command returns the command line that explores it.
-func (r *trial) command() []string {
-	return []string{"run", r.scenario, "--reconciler", "operator=clickhouse/" + r.variant, "--runs", "0"}
+// file is the scenario's, seen from the root of the repository.
+func (e *entry) file() string { return "scenarios/" + e.Folder() + "/" + e.Scenario }
+
+// variant is the reconciler without its folder.
+func (e *entry) variant() string { return strings.TrimPrefix(e.Reconciler, e.Folder()+"/") }
+
+// schedule is the file of one of the row's findings.
+func (e *entry) schedule(f *track.Finding) string {
+	return "scenarios/" + e.Folder() + "/" + track.Schedules + "/" + f.Schedule
 }
 
-// TestTrackRecord explores every variant in every scenario, and compares with the README's tables, and with the schedules that
-// are committed: one for each finding. With SIM_UPDATE=1 it writes both.
+// show is the command line that shows one of the row's findings.
+func (e *entry) show(f *track.Finding) string {
+	if f.Schedule == "" {
+		return fmt.Sprintf("`stalemate run %s --reconciler %s=%s --runs 0`", e.file(), e.Controller, e.Reconciler)
+	}
+	return "`stalemate replay " + e.schedule(f) + "`"
+}
+
+// TestTrackRecord compares the README's table, and the page, with what the rows came to: the records that are committed in the
+// folders of reconcilers, which TestTrack of those folders holds. With SIM_UPDATE=1 it writes both.
 func TestTrackRecord(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this runs some thousand executions")
-	}
 	t.Chdir("..")
-	if os.Getenv("SIM_UPDATE") == "1" {
-		for _, file := range committedFindings(t) {
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
-		}
+	table, page := tableHead, ""
+	for _, folder := range reference.Folders() {
+		entries := recorded(t, folder)
+		table += summary(&folder, entries)
+		page += fmt.Sprintf("## %s\n\n%s\n%s\n", folder.Title, everyRow(entries), everyFinding(t, entries))
 	}
-	trials := recordTrials(t)
-	var group sync.WaitGroup
-	for i := range trials {
-		group.Go(func() { explored(t, &trials[i]) })
-	}
-	group.Wait()
-	var found []string
-	for i := range trials {
-		for _, name := range trials[i].files {
-			found = append(found, recordSchedules+"/"+name)
-		}
-	}
-	slices.Sort(found)
-	if committed := committedFindings(t); !slices.Equal(committed, found) {
-		t.Fatalf("%s has\n%s\nand what is found is\n%s\nSIM_UPDATE=1 brings it up to date",
-			recordSchedules, strings.Join(committed, "\n"), strings.Join(found, "\n"))
-	}
-	compareWithReadme(t, "record", recordTable(trials))
-	compareWithReadme(t, "findings", findingsTable(t, trials))
+	compareWithPage(t, readme, "record", table)
+	compareWithPage(t, recordPage, "record", page)
 }
 
-// recordTable has a row for each scenario, and a column for each variant.
-func recordTable(trials []trial) string {
-	var head, rule, rows string
-	for i := range trials {
-		r := &trials[i]
-		if r.scenario == trials[0].scenario {
-			head += " " + r.variant + " |"
-			rule += "---|"
-		}
-		if i == 0 || r.scenario != trials[i-1].scenario {
-			rows += fmt.Sprintf("\n| [%s](%s) |", filepath.Base(r.scenario), r.scenario)
-		}
-		rows += " " + outcome(r.report) + " |"
-	}
-	return "| scenario |" + head + "\n|---|" + rule + rows + "\n"
-}
-
-// findingsTable has a row for each finding: variants that do the same under the same schedule share one.
-func findingsTable(t *testing.T, trials []trial) string {
+// recorded returns the rows of a folder, with their records.
+func recorded(t *testing.T, folder reference.Folder) []entry {
 	t.Helper()
-	type row struct {
-		told     string
-		variants []string
-		file     string
+	records, err := track.ReadRecords("scenarios/" + folder.Name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var rows []row
-	for i := range trials {
-		r := &trials[i]
-		for _, name := range r.files {
-			file := recordSchedules + "/" + name
-			decides, breaks := gistOfFinding(t, file)
-			told := fmt.Sprintf("%s | %s | %s", strings.TrimSuffix(filepath.Base(r.scenario), ".yaml"), decides, breaks)
-			at := slices.IndexFunc(rows, func(other row) bool { return other.told == told })
-			if at < 0 {
-				at, rows = len(rows), append(rows, row{told: told, file: file})
-			}
-			rows[at].variants = append(rows[at].variants, r.variant)
+	var entries []entry
+	for i, row := range folder.Track() {
+		if i >= len(records) || records[i].Row != row.Name() {
+			t.Fatalf("scenarios/%s has no record of %s: run SIM_UPDATE=1 go test ./scenarios/%[1]s", folder.Name, row.Name())
 		}
+		entries = append(entries, entry{row, records[i]})
 	}
-	table := "| scenario | what decides | what breaks | variants | replay |\n|---|---|---|---|---|\n"
-	for _, r := range rows {
-		table += fmt.Sprintf("| %s | %s | `stalemate replay %s` |\n", r.told, strings.Join(r.variants, ", "), r.file)
+	if len(records) > len(entries) {
+		t.Fatalf("scenarios/%s has a record of %s, which is no row: run SIM_UPDATE=1 go test ./scenarios/%[1]s",
+			folder.Name, records[len(entries)].Row)
+	}
+	return entries
+}
+
+const tableHead = "| operator | bug | scenario | breaks | what decides | after | show it |\n|---|---|---|---|---|---|---|\n"
+
+// summary has a line for each row of a folder in which something is found, and one for all those in which nothing is.
+func summary(folder *reference.Folder, entries []entry) string {
+	var lines string
+	for i := range entries {
+		e := &entries[i]
+		if len(e.Breaks) == 0 {
+			continue
+		}
+		first := &e.record.Findings[0]
+		lines += line(folder.Title+", `"+e.variant()+"`", e.Bug, e.link(""), names(first.Breaks, 1), decides(first),
+			fmt.Sprint(e.record.First), e.show(first))
+	}
+	quiet, executions := quietIn(entries)
+	return lines + line(folder.Title+", correct", quiet, "", "nothing", "", fmt.Sprintf("quiet in %d", executions),
+		"`go test ./scenarios/"+folder.Name+" -run Track`")
+}
+
+// quietIn names the reconcilers in which nothing is found, by the scenarios, and counts the executions of all of them.
+func quietIn(entries []entry) (text string, executions int) {
+	variants := map[string][]string{}
+	var first []*entry // of each scenario
+	for i := range entries {
+		e := &entries[i]
+		if len(e.Breaks) > 0 {
+			continue
+		}
+		if variants[e.Scenario] == nil {
+			first = append(first, e)
+		}
+		variants[e.Scenario] = append(variants[e.Scenario], "`"+e.variant()+"`")
+		executions += e.record.Executions
+	}
+	var parts []string
+	for _, e := range first {
+		parts = append(parts, strings.Join(variants[e.Scenario], ", ")+" in "+e.link(""))
+	}
+	return strings.Join(parts, "; "), executions
+}
+
+// everyRow has a line for each row of a folder.
+func everyRow(entries []entry) string {
+	table := "| scenario | reconciler | | pattern | what is found |\n|---|---|---|---|---|\n"
+	for i := range entries {
+		e := &entries[i]
+		pattern := ""
+		if e.Pattern > 0 {
+			pattern = fmt.Sprint(e.Pattern)
+		}
+		table += line(e.link("../"), "`"+e.variant()+"`", e.Bug, pattern, found(&e.record))
 	}
 	return table
 }
 
-// gistOfFinding returns what decides a finding, in a sentence of the report in its file, and what it breaks, in the words of its
-// scenario.
-func gistOfFinding(t *testing.T, file string) (decides, breaks string) {
-	t.Helper()
-	text := regexp.MustCompile(`(?m)^# ?`).ReplaceAllString(readText(t, file), "")
-	broken := regexp.MustCompile(`(?m)^FINDING \d+ OF \d+: (.*)$`).FindStringSubmatch(text)
-	sentence := regexp.MustCompile(`(?s)\nWHAT DECIDES\n  (.*?\.)\s`).FindStringSubmatch(text)
-	if broken == nil || sentence == nil {
-		t.Fatalf("%s does not say what decides, or what is broken:\n%s", file, text)
+// found says what a row came to.
+func found(r *track.Record) string {
+	switch n := len(r.Findings); n {
+	case 0:
+		return fmt.Sprintf("nothing in %d executions", r.Executions)
+	case 1:
+		return fmt.Sprintf("1 finding in %d executions, after %d", r.Executions, r.First)
+	default:
+		return fmt.Sprintf("%d findings in %d executions, the first after %d", n, r.Executions, r.First)
 	}
-	names := strings.Split(broken[1], ", ")
-	for _, p := range loadSchedule(t, file).Scenario.Manifest.Spec.Properties {
-		if p.Name == names[0] {
-			breaks = p.Message
-		}
-	}
-	switch more := len(names) - 1; {
-	case more == 1:
-		breaks += ", and one more property"
-	case more > 1:
-		breaks += fmt.Sprintf(", and %d more properties", more)
-	}
-	return strings.TrimSuffix(strings.Join(strings.Fields(sentence[1]), " "), "."), breaks
 }
 
-// TestTrackRecordReplays replays every schedule of the track record: each is reproduced as it was recorded.
+// everyFinding has a line for each finding of a folder: reconcilers that do the same under the same schedule share one.
+func everyFinding(t *testing.T, entries []entry) string {
+	t.Helper()
+	type told struct {
+		cells    []string
+		variants []string
+		show     string
+	}
+	var lines []told
+	for i := range entries {
+		e := &entries[i]
+		messages := messagesOf(t, e)
+		for j := range e.record.Findings {
+			f := &e.record.Findings[j]
+			breaks := names(f.Breaks, len(f.Breaks))
+			if message := messages[f.Breaks[0]]; message != "" {
+				breaks = message + ": " + breaks
+			}
+			cells := []string{e.link("../"), decides(f), breaks}
+			at := slices.IndexFunc(lines, func(other told) bool { return slices.Equal(other.cells, cells) })
+			if at < 0 {
+				at, lines = len(lines), append(lines, told{cells: cells, show: e.show(f)})
+			}
+			if name := "`" + e.variant() + "`"; !slices.Contains(lines[at].variants, name) {
+				lines[at].variants = append(lines[at].variants, name)
+			}
+		}
+	}
+	table := "| scenario | what decides | what breaks | reconcilers | show it |\n|---|---|---|---|---|\n"
+	for _, l := range lines {
+		table += line(append(l.cells, strings.Join(l.variants, ", "), l.show)...)
+	}
+	return table
+}
+
+// messagesOf returns the messages of the properties of a row's scenario, by their names.
+func messagesOf(t *testing.T, e *entry) map[string]string {
+	t.Helper()
+	loaded, err := scenarios.Load(e.file(), scenarios.Options{Registry: allReconcilers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := map[string]string{}
+	for _, p := range loaded.Manifest.Spec.Properties {
+		messages[p.Name] = p.Message
+	}
+	return messages
+}
+
+// line is a line of a table in Markdown.
+func line(cells ...string) string {
+	for i := range cells {
+		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+// link links to the row's scenario, from a page from which the root of the repository is seen so.
+func (e *entry) link(root string) string {
+	return fmt.Sprintf("[%s](%s%s)", e.Scenario, root, e.file())
+}
+
+// names names the first of some properties, and counts the others.
+func names(properties []string, most int) string {
+	text := "`" + strings.Join(properties[:min(most, len(properties))], "`, `") + "`"
+	if more := len(properties) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// decides says what decides a finding: of each order and fault the first sentence.
+func decides(f *track.Finding) string {
+	var sentences []string
+	for _, words := range f.Decides {
+		sentence, _, _ := strings.Cut(words, ". ")
+		sentences = append(sentences, strings.TrimSuffix(sentence, "."))
+	}
+	return strings.Join(sentences, "; ")
+}
+
+func allReconcilers() *scenarios.Registry {
+	registry := &scenarios.Registry{}
+	reference.Register(registry)
+	return registry
+}
+
+// TestTrackRecordReplays replays every schedule of the track record: each is reproduced as it was recorded, or comes to what the
+// person who wrote it expects.
 func TestTrackRecordReplays(t *testing.T) {
 	t.Chdir("..")
-	for _, file := range recorded(t) {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+	for _, file := range recordedSchedules(t) {
+		t.Run(strings.TrimPrefix(file, "scenarios/"), func(t *testing.T) {
 			report, _ := command(t, cmd.ExitBroken, "replay", file)
 			contains(t, report, "✗ REPRODUCED  ")
 			if loadSchedule(t, file).Spec.Expect.Hash != 0 {
@@ -152,106 +246,33 @@ func TestTrackRecordReplays(t *testing.T) {
 	}
 }
 
-// recorded returns the schedules of the track record, sorted.
-func recorded(t *testing.T) []string {
+// recordedSchedules returns the schedules of the track record, by hand and of findings, sorted.
+func recordedSchedules(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(recordSchedules + "/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d schedules in %s, %v; want some", len(files), recordSchedules, err)
-	}
-	return files
-}
-
-// committedFindings returns the schedules of the track record that an exploration wrote, and not a person.
-func committedFindings(t *testing.T) []string {
-	t.Helper()
-	byHand := func(file string) bool { return loadSchedule(t, file).Spec.Origin.Strategy == "" }
-	return slices.DeleteFunc(recorded(t), byHand)
-}
-
-// recordTrials returns every variant in every scenario.
-func recordTrials(t *testing.T) []trial {
-	t.Helper()
-	files, err := filepath.Glob(recordScenarios + "/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d scenarios, %v; want some", len(files), err)
-	}
-	name := func(file string) string { return strings.TrimSuffix(file, filepath.Ext(file)) }
-	slices.SortFunc(files, func(a, b string) int { return strings.Compare(name(a), name(b)) }) // what is varied comes first
-	registry := &scenarios.Registry{}
-	clickhouse.Register(registry)
-	var trials []trial
-	for _, file := range files {
-		for _, name := range registry.Names() {
-			trials = append(trials, trial{scenario: file, variant: strings.TrimPrefix(name, "clickhouse/")})
+	all := map[string]bool{}
+	for _, folder := range reference.Folders() {
+		files, err := filepath.Glob("scenarios/" + folder.Name + "/" + track.Schedules + "/*.yaml")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%d schedules of %s, %v; want some", len(files), folder.Name, err)
+		}
+		for _, file := range files {
+			all[file] = true
+		}
+		for _, e := range recorded(t, folder) {
+			if len(e.Breaks) > 0 && !all[e.schedule(&e.record.Findings[0])] {
+				t.Errorf("%s has no schedule of its first finding", e.Name())
+			}
 		}
 	}
-	return trials
-}
-
-// explored runs a trial. Its findings are written to a folder of its own, or with SIM_UPDATE=1 to where they are committed, too.
-func explored(t *testing.T, r *trial) {
-	t.Helper()
-	folder := t.TempDir()
-	var exit int
-	r.report, exit = stalemate(t, append(r.command(), "--out", folder)...)
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Error(err)
-	}
-	for _, entry := range entries {
-		r.files = append(r.files, entry.Name())
-	}
-	if want := map[bool]cmd.Exit{true: cmd.ExitPassed, false: cmd.ExitBroken}[len(entries) == 0]; exit != int(want) {
-		t.Errorf("%s: exit %d with %d findings, want %d", strings.Join(r.command(), " "), exit, len(entries), want)
-	}
-	if os.Getenv("SIM_UPDATE") == "1" && len(r.files) > 0 {
-		stalemate(t, append(r.command(), "--out", recordSchedules)...)
-	}
-}
-
-// outcome says in some words what a report says.
-func outcome(report string) string {
-	words, _, _ := strings.Cut(report, "  ")
-	if findings := regexp.MustCompile(`^  (\d+ findings?) in `).FindStringSubmatch(afterFirstLine(report)); findings != nil {
-		words = findings[1]
-	} else if words == "✓ PASSED" {
-		words = "passes"
-	}
-	if !strings.Contains(report, "complete: all") || strings.Contains(report, "NOT complete") {
-		words += "; the sweep did not end"
-	}
-	return words
-}
-
-func afterFirstLine(text string) string {
-	_, rest, _ := strings.Cut(text, "\n")
-	return rest
+	return slices.Sorted(maps.Keys(all))
 }
 
 // loadSchedule loads a schedule of the track record.
 func loadSchedule(t *testing.T, file string) *scenarios.Schedule {
 	t.Helper()
-	registry := &scenarios.Registry{}
-	clickhouse.Register(registry)
-	loaded, err := scenarios.LoadSchedule(file, scenarios.Options{Registry: registry})
+	loaded, err := scenarios.LoadSchedule(file, scenarios.Options{Registry: allReconcilers()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return loaded
-}
-
-func TestOutcome(t *testing.T) {
-	const sweep = "\n  sweep          86 executions; complete: all 86 candidates\n"
-	for _, c := range []struct{ report, want string }{
-		{"✓ PASSED  x\n" + sweep, "passes"},
-		{"✓ PASSED  x\n\n  sweep  NOT complete: 9 candidates", "passes; the sweep did not end"},
-		{"? INCONCLUSIVE  x\n" + sweep, "? INCONCLUSIVE"},
-		{"✗ BROKEN  x\n  1 finding in 9 executions, 1s.\n" + sweep, "1 finding"},
-		{"✗ BROKEN  x\n  5 findings in 90 executions.\n" + sweep, "5 findings"},
-	} {
-		if got := outcome(c.report); got != c.want {
-			t.Errorf("outcome of\n%s\nis %q, want %q", c.report, got, c.want)
-		}
-	}
 }

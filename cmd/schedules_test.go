@@ -10,6 +10,7 @@ import (
 	"github.com/stalemate-dev/stalemate/cmd"
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	"github.com/stalemate-dev/stalemate/scenarios/reference"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -38,7 +39,7 @@ func command(t *testing.T, want cmd.Exit, args ...string) (stdout, stderr string
 	t.Helper()
 	var out, errors bytes.Buffer
 	registry := &scenarios.Registry{}
-	clickhouse.Register(registry)
+	reference.Register(registry)
 	if exit := cmd.Main(append([]string{"stalemate"}, args...), &out, &errors, registry); exit != int(want) {
 		t.Fatalf("%s: exit %d, want %d\n%s%s", strings.Join(args, " "), exit, want, out.String(), errors.String())
 	}

@@ -90,6 +90,11 @@ func (f *Files) ReplayLine(r *history.Result) func(*history.Finding) string {
 	return func(finding *history.Finding) string { return f.Replay(f.file(r, finding)) }
 }
 
+// Name returns the name of the file of a result's i-th finding, without its folder.
+func (f *Files) Name(r *history.Result, i int) string {
+	return filepath.Base(f.file(r, &r.Findings[i]))
+}
+
 // file returns the file of a finding.
 func (f *Files) file(r *history.Result, finding *history.Finding) string {
 	name, signature := ScheduleName(&r.Header, scheduleOf(finding)), history.SignatureID(finding.Signature)

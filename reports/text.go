@@ -81,6 +81,14 @@ type text struct {
 	command func(*history.Finding) string
 }
 
+// Deciding returns what decides the i-th finding of a result, as its report says it under that heading: a paragraph for each order
+// and each fault.
+func Deciding(r *history.Result, i int) []string {
+	f := &r.Findings[i]
+	t := newText(r, Options{})
+	return t.decidingWords(f, t.decisions(f))
+}
+
 func newText(r *history.Result, o Options) *text {
 	t := &text{result: r, actors: newActors(r), tested: underTest(r), findings: o.Findings, command: o.Replay}
 	t.width, t.color = o.Width, o.Color
@@ -421,16 +429,15 @@ func Shrunk(s *schedule.Schedule) string {
 // deciding says which order, and which faults, made the difference.
 func (t *text) deciding(f *history.Finding, decisions []decision) {
 	h := f.Run
+	words := t.decidingWords(f, decisions)
 	switch {
-	case len(decisions) == 0 && (f.Run == t.result.Default || followsDefault(f.Schedule)):
-		t.text("  ", plain, "No particular order: the default order alone breaks it.")
 	case len(decisions) == 0:
-		t.text("  ", plain, "No single order of two writes stands out; the timeline has the order that was run.")
+		t.text("  ", plain, words[0])
 	case len(decisions) == 1:
-		t.text("  ", bold, decisions[0].words)
+		t.text("  ", bold, words[0])
 	default:
-		for i, decision := range decisions {
-			t.text(fmt.Sprintf("  %d. ", i+1), bold, decision.words)
+		for i := range words {
+			t.text(fmt.Sprintf("  %d. ", i+1), bold, words[i])
 		}
 	}
 	for _, c := range h.Constraints {
@@ -462,6 +469,21 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 	}
 	t.answers(h)
 	t.defaultOrder(f)
+}
+
+// decidingWords says what decides a finding, a paragraph for each decision, or that there is none.
+func (t *text) decidingWords(f *history.Finding, decisions []decision) []string {
+	switch {
+	case len(decisions) == 0 && (f.Run == t.result.Default || followsDefault(f.Schedule)):
+		return []string{"No particular order: the default order alone breaks it."}
+	case len(decisions) == 0:
+		return []string{"No single order of two writes stands out; the timeline has the order that was run."}
+	}
+	var words []string
+	for _, decision := range decisions {
+		words = append(words, decision.words)
+	}
+	return words
 }
 
 // answers says who gave the answers of a run: the server, unless a fault struck, or a reactor of the test's own acted.

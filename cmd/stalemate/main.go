@@ -7,11 +7,11 @@ import (
 
 	"github.com/stalemate-dev/stalemate/cmd"
 	"github.com/stalemate-dev/stalemate/scenarios"
-	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	"github.com/stalemate-dev/stalemate/scenarios/reference"
 )
 
 func main() {
 	registry := &scenarios.Registry{}
-	clickhouse.Register(registry)
+	reference.Register(registry)
 	os.Exit(cmd.Main(os.Args, os.Stdout, os.Stderr, registry))
 }

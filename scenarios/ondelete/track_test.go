@@ -3,20 +3,11 @@ package ondelete
 import (
 	"testing"
 
-	"github.com/stalemate-dev/stalemate/scenarios/track"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
 
 // TestTrack explores every row of the track record.
-func TestTrack(t *testing.T) {
-	for _, row := range Track() {
-		t.Run(row.Name(), func(t *testing.T) {
-			outcome, err := row.Explore(t.Context(), Register, track.Options{})
-			if err == nil {
-				err = row.Check(outcome)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-}
+func TestTrack(t *testing.T) { simtrack.Test(t, Track(), Register) }
+
+// BenchmarkTrack measures what it takes to find each bug.
+func BenchmarkTrack(b *testing.B) { simtrack.Benchmark(b, Track(), Register) }

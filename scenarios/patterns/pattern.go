@@ -122,6 +122,9 @@ func Track() []track.Row {
 		rows = append(rows, buggy, row("correct", p.correct))
 		rows = append(rows, p.beyond...)
 	}
+	for i := range rows {
+		rows[i].Brief = true // beside the schedules by hand
+	}
 	return rows
 }
 

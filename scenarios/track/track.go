@@ -1,32 +1,27 @@
 // Package track is the track record of reference reconcilers: which bugs are found, by which scenario, and how soon.
 //
-// A folder of reconcilers states its record as rows, and a test of it explores them:
+// A folder of reconcilers states its record as rows, Track() []track.Row, and a test of it explores them, see package simtrack:
 //
-//	for _, row := range Track() {
-//		t.Run(row.Name(), func(t *testing.T) {
-//			outcome, err := row.Explore(t.Context(), Register, track.Options{})
-//			if err == nil {
-//				err = row.Check(outcome)
-//			}
-//			if err != nil {
-//				t.Fatal(err)
-//			}
-//		})
-//	}
+//	func TestTrack(t *testing.T) { simtrack.Test(t, Track(), Register) }
+//
+// What each row came to is committed with the folder, as a [Record].
 package track
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // Row says what one reconciler comes to in one scenario.
@@ -49,12 +44,14 @@ type Row struct {
 	// Runs is the number of runs by seed after the sweeps, for each entry of the matrix; zero for none. A bug that needs an order
 	// of more than one pair of steps, or more than one fault, needs them.
 	Runs int
+	// Brief keeps of the schedules of findings that of the first only, where all others are the same bug in other ways.
+	Brief bool
 }
 
-// The most that the schedule of a finding may take once it is shrunk.
+// The most that the schedule of a finding may take once it is shrunk, see [Row.Check].
 const (
-	maxConstraints = 2
-	maxFaults      = 1
+	maxOrders = 2
+	maxFaults = 1
 )
 
 // panicked stands in Breaks for a reconciler that panics.
@@ -65,28 +62,40 @@ func (r *Row) Name() string {
 	return strings.TrimSuffix(filepath.Base(r.Scenario), ".yaml") + "/" + r.Reconciler
 }
 
+// Folder is the folder of the reconcilers, below the folder scenarios: what their names begin with.
+func (r *Row) Folder() string { return path.Dir(r.Reconciler) }
+
 // Options say how to explore a row.
 type Options struct {
 	// Dir is the folder of the reconcilers; the working directory if empty.
 	Dir string
 	// Runs, if not zero, takes the place of the row's.
 	Runs int
-	// Clock tells real time, for the times of findings; nil stops it.
-	Clock func() time.Time
 	// First ends the exploration with the first finding, which is not shrunk.
 	First bool
 }
 
 // Outcome is what exploring a row came to.
 type Outcome struct {
-	// Entries are the results for each entry of the scenario's matrix, of which there is one if there is no matrix.
-	Entries []*history.Result
+	// Entries are what came of each entry of the scenario's matrix, of which there is one if there is no matrix. There are none
+	// if the exploration was to end with the first finding, and did.
+	Entries []Entry
+	// First is how many executions the first finding took, over all entries in their order; zero if there is none.
+	First int
+}
+
+// Entry is what came of one entry of a scenario's matrix.
+type Entry struct {
+	Scenario *scenarios.Scenario
+	Result   *history.Result
 }
 
 // errFound ends an exploration at the first finding.
 var errFound = errors.New("found")
 
 // Explore explores the row's scenario, once for each entry of its matrix. Register adds the reconcilers to a registry.
+//
+// Where the default order breaks all that the row states, nothing else is executed: the bug needs neither an order nor a fault.
 func (r *Row) Explore(ctx context.Context, register func(*scenarios.Registry), o Options) (*Outcome, error) {
 	registry := &scenarios.Registry{}
 	register(registry)
@@ -94,35 +103,63 @@ func (r *Row) Explore(ctx context.Context, register func(*scenarios.Registry), o
 	if err != nil {
 		return nil, err
 	}
-	outcome := &Outcome{}
+	outcome, executions := &Outcome{}, 0
 	for _, entry := range scenario.Entries() {
-		reconcilers := map[string]string{r.Controller: r.Reconciler}
-		config, err := entry.Config(registry, reconcilers)
+		config, err := entry.Config(registry, r.Reconcilers())
 		if err != nil {
 			return nil, err
 		}
-		options := explore.Options{Seed: 1, Runs: r.runs(o), ScriptSteps: entry.Steps(), Clock: o.Clock}
-		var first *history.Finding
-		if o.First {
-			options.Shrink = -1
-			options.Found = func(f *history.Finding) error {
-				first = f
-				return errFound
-			}
+		result, first, err := r.explore(ctx, config, entry.Steps(), o)
+		if outcome.First == 0 && first > 0 {
+			outcome.First = executions + first
 		}
-		result, err := explore.Run(ctx, config, options)
 		if errors.Is(err, errFound) {
-			outcome.Entries = append(outcome.Entries, &history.Result{Findings: []history.Finding{*first}})
 			return outcome, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name(), err)
 		}
-		result.Header = entry.Header(config, reconcilers)
-		outcome.Entries = append(outcome.Entries, result)
+		result.Header = entry.Header(config, r.Reconcilers())
+		outcome.Entries = append(outcome.Entries, Entry{entry, result})
+		executions += result.Coverage.Executions
 	}
 	return outcome, nil
 }
+
+// explore explores one entry of the matrix, and returns how many executions its first finding took, too.
+func (r *Row) explore(ctx context.Context, config *sim.Config, steps int, o Options) (*history.Result, int, error) {
+	ending, end := context.WithCancel(ctx)
+	defer end()
+	first := 0
+	options := explore.Options{Seed: 1, Runs: r.runs(o), ScriptSteps: steps, Found: func(f *history.Finding) error {
+		if first == 0 {
+			first = f.Execution
+		}
+		if o.First {
+			return errFound
+		}
+		if f.Strategy == explore.DefaultOrder && r.stated(Broken(f.Run)) {
+			end()
+		}
+		return nil
+	}}
+	if o.First {
+		options.Shrink = -1
+	}
+	result, err := explore.Run(ending, config, options)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = nil
+	}
+	return result, first, err
+}
+
+// stated reports whether a run broke all that the row states.
+func (r *Row) stated(broken []string) bool {
+	return !slices.ContainsFunc(r.Breaks, func(name string) bool { return !slices.Contains(broken, name) })
+}
+
+// Reconcilers are the row's in place of those that the scenario has, by the names of controllers.
+func (r *Row) Reconcilers() map[string]string { return map[string]string{r.Controller: r.Reconciler} }
 
 func (r *Row) runs(o Options) int {
 	runs := r.Runs
@@ -135,34 +172,11 @@ func (r *Row) runs(o Options) int {
 	return runs
 }
 
-// Findings returns the findings of all entries.
-func (o *Outcome) Findings() []*history.Finding {
-	var all []*history.Finding
-	for _, result := range o.Entries {
-		for i := range result.Findings {
-			all = append(all, &result.Findings[i])
-		}
-	}
-	return all
-}
-
-// First returns after how many executions and how much time the first finding was made; zero if there was none.
-func (o *Outcome) First() (executions int, elapsed time.Duration) {
-	for _, result := range o.Entries {
-		if len(result.Findings) > 0 {
-			return executions + result.Findings[0].Execution, elapsed + result.Findings[0].Elapsed
-		}
-		executions += result.Coverage.Executions
-		elapsed += result.Elapsed
-	}
-	return 0, 0
-}
-
 // Executions returns how many executions there were.
 func (o *Outcome) Executions() int {
 	n := 0
-	for _, result := range o.Entries {
-		n += result.Coverage.Executions
+	for _, entry := range o.Entries {
+		n += entry.Result.Coverage.Executions
 	}
 	return n
 }
@@ -180,10 +194,16 @@ func Broken(h *history.History) []string {
 }
 
 // Check says where an outcome is another than the row states.
+//
+// The schedule of each finding must be one that a person can read: no more than two orders and one fault. What the schedule says
+// of the order of steps counts as an order, in whatever form: a constraint, a step that comes late (which is what shrinking makes of
+// a constraint whose step was held in vain), and an order of a list that has none of its own. A step of the script that is left out
+// counts nothing: it makes the schedule smaller. A finding that only its whole trace brings about has no such schedule.
 func (r *Row) Check(o *Outcome) error {
 	var errs []error
 	missing := slices.Clone(r.Breaks)
-	for _, result := range o.Entries {
+	for _, entry := range o.Entries {
+		result := entry.Result
 		for i := range result.Findings {
 			f := &result.Findings[i]
 			broken := Broken(f.Run)
@@ -193,7 +213,7 @@ func (r *Row) Check(o *Outcome) error {
 				errs = append(errs, fmt.Errorf("%s: breaks %s, which its row does not state; it was found by %s",
 					result.Scenario, strings.Join(broken, ", "), origin(f)))
 			}
-			if err := small(f); err != nil {
+			if err := small(f.Schedule); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %s: %w", result.Scenario, strings.Join(broken, ", "), err))
 			}
 		}
@@ -202,8 +222,8 @@ func (r *Row) Check(o *Outcome) error {
 	if len(missing) > 0 {
 		errs = append(errs, fmt.Errorf("%s: %s not broken in %d executions", r.Name(), strings.Join(missing, ", "), o.Executions()))
 	}
-	if n, _ := o.First(); n > r.Budget {
-		errs = append(errs, fmt.Errorf("%s: the first finding took %d executions, its budget is %d", r.Name(), n, r.Budget))
+	if o.First > r.Budget {
+		errs = append(errs, fmt.Errorf("%s: the first finding took %d executions, its budget is %d", r.Name(), o.First, r.Budget))
 	}
 	return errors.Join(errs...)
 }
@@ -222,14 +242,18 @@ func origin(f *history.Finding) string {
 	return text
 }
 
-// small checks that the schedule of a finding is one that a person can read.
-func small(f *history.Finding) error {
-	s := f.Schedule
-	if s == nil || len(s.Constraints) <= maxConstraints && len(s.Faults) <= maxFaults {
+// small checks that a schedule is one that a person can read. The default order has none.
+func small(s *schedule.Schedule) error {
+	if s == nil {
 		return nil
 	}
-	return fmt.Errorf("the schedule takes %d constraints and %d faults, more than %d and %d",
-		len(s.Constraints), len(s.Faults), maxConstraints, maxFaults)
+	if s.Size() == 0 && !s.Origin.Minimal {
+		return errors.New("only its whole trace brings it about")
+	}
+	if orders := s.Size() - len(s.Faults); orders > maxOrders || len(s.Faults) > maxFaults {
+		return fmt.Errorf("the schedule takes %d orders and %d faults, more than %d and %d", orders, len(s.Faults), maxOrders, maxFaults)
+	}
+	return nil
 }
 
 // conclusive checks that a result rests on something: runs came to an end, the rules could be evaluated, and the path that the
@@ -240,10 +264,18 @@ func conclusive(result *history.Result) error {
 	if c.Inconclusive > 0 {
 		errs = append(errs, fmt.Errorf("%s: %d of %d executions were inconclusive", result.Scenario, c.Inconclusive, c.Executions))
 	}
+	seen, sometimes := 0, 0
 	for _, p := range c.Properties {
 		if p.Invalid > 0 {
 			errs = append(errs, fmt.Errorf("%s: %s is invalid: %s", result.Scenario, p.Property.Name, p.Error))
 		}
+		if p.Property.Type == property.Sometimes {
+			sometimes++
+			seen += min(p.Held, 1)
+		}
+	}
+	if seen == 0 && sometimes > 0 {
+		errs = append(errs, fmt.Errorf("%s: vacuous: no property of type Sometimes was ever seen to hold", result.Scenario))
 	}
 	for _, problem := range c.Problems {
 		errs = append(errs, fmt.Errorf("%s: %s", result.Scenario, problem))
