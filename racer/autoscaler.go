@@ -197,6 +197,7 @@ func (s *scalePass) begin() sim.Action {
 	}
 	object, ok := a.view.Get(namespace, name).(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
+		a.recent = nil // another object of the name begins anew
 		return sim.Done()
 	}
 	if object.Spec.Behavior != nil {

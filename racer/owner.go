@@ -113,9 +113,12 @@ func controllerIn[T apiserver.Object](view *cache.View, namespace string, ref *m
 	return owner
 }
 
-// mayAdopt returns the cached objects whose selector an orphan matches: one of them may adopt it. Selectors that select everything
-// do not count.
+// mayAdopt returns the cached objects whose selector an orphan matches: one of them may adopt it. As in the listers of client-go
+// (listers/apps/v1, v0.36), an orphan without labels matches none, and a selector of everything selects nothing.
 func mayAdopt[T apiserver.Object](view *cache.View, orphan metav1.Object, selectorOf func(T) *metav1.LabelSelector) []T {
+	if len(orphan.GetLabels()) == 0 {
+		return nil
+	}
 	var owners []T
 	for _, obj := range view.List(orphan.GetNamespace()) {
 		owner := obj.(T)
