@@ -153,6 +153,7 @@ var referenced = []struct{ name, place string }{
 	{"NamespaceController", "`spec.racers[].namespaceController`"},
 	{"Kubelet", "`spec.racers[].kubelet`"},
 	{"FailingPods", "`spec.racers[].kubelet.fails[]`"},
+	{"UnreadyPods", "`spec.racers[].kubelet.unready`"},
 	{"LostNode", "`spec.racers[].kubelet.lost[]`"},
 	{"HorizontalPodAutoscaler", "`spec.racers[].horizontalPodAutoscaler`"},
 	{"ScaleTarget", "`spec.racers[].horizontalPodAutoscaler.target`"},

@@ -204,11 +204,19 @@ type Kubelet struct {
 	CompletesAfter *metav1.Duration `json:"completesAfter,omitempty"`
 	// Fails says which of these pods fail instead. The containers of one whose restartPolicy is OnFailure are restarted.
 	Fails []FailingPods `json:"fails,omitempty"`
+	// Unready says which pods run but never become ready.
+	Unready *UnreadyPods `json:"unready,omitempty"`
 	// Wedged names pods that never terminate, as on a node that is lost: "name", or "namespace/name".
 	Wedged []string `json:"wedged,omitempty"`
 	// Lost are nodes that are lost for a while: nothing is written about their pods, and none of them goes. A NodeLifecycle among
 	// the racers notices it.
 	Lost []LostNode `json:"lost,omitempty"`
+}
+
+// UnreadyPods says which pods never become ready: a program that cannot serve, as after a bad release.
+type UnreadyPods struct {
+	// Images that a container of the pods has, as they are written in its spec.
+	Images []string `json:"images"`
 }
 
 // FailingPods says which pods fail, and how often. Of several for a pod the first one counts.

@@ -234,6 +234,9 @@ func (v *validator) kubelet(k *Kubelet, path *field.Path) {
 	}
 	v.notNegative(k.ReadyAfter, path.Child("readyAfter"))
 	v.notNegative(k.TerminationAfter, path.Child("terminationAfter"))
+	if k.Unready != nil {
+		v.unready(k.Unready, path.Child("unready", "images"))
+	}
 	for i, pod := range k.Wedged {
 		v.required(pod, "the name of a pod", path.Child("wedged").Index(i))
 	}
@@ -246,6 +249,15 @@ func (v *validator) kubelet(k *Kubelet, path *field.Path) {
 	}
 	for i, n := range k.Lost {
 		v.lost(n, path.Child("lost").Index(i))
+	}
+}
+
+func (v *validator) unready(u *UnreadyPods, path *field.Path) {
+	if len(u.Images) == 0 {
+		v.add(field.Required(path, "the images of the pods that never become ready"))
+	}
+	for i, image := range u.Images {
+		v.required(image, "an image", path.Index(i))
 	}
 }
 
