@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -27,7 +28,8 @@ type World struct {
 	begin    time.Time // the virtual time at which runs begin
 	settled  *history.History
 	// longest is the most records a run has had so far: what the next one may need, too.
-	longest atomic.Int64
+	longest   atomic.Int64
+	baselines baselines
 }
 
 // SettleError says that a scenario does not come to rest without faults, so that there is nothing to start runs from.
@@ -115,6 +117,9 @@ func (w *World) Settled() *history.History { return w.settled }
 // it is executed besides.
 func (w *World) Run(plan Plan) (*history.History, error) {
 	r := &run{world: w, plan: &plan}
+	if w.config.Detectors.NeedsBaseline() {
+		r.baseline = w.Baseline(plan.Skip)
+	}
 	h, err := r.execute()
 	if err == nil && r.engine.notStarted {
 		_, err = (&run{world: w, plan: &Plan{}}).execute()
@@ -130,6 +135,8 @@ type run struct {
 	world    *World
 	plan     *Plan
 	settling bool
+	basic    bool // the run is for a baseline, and is not judged by detectors
+	baseline *detect.Baseline
 	engine   *engine
 	failure  error
 }
@@ -194,6 +201,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{}, gaps: map[string]bool{},
 		last: -1,
 	}
+	e.judges, e.baseline = !r.settling && !r.basic, r.baseline
 	e.holds, e.latencies, e.permutations = newHolds(e.plan), newLatencies(e.plan.Latencies), newPermutations(e.plan.Orders)
 	if e.plan.Record {
 		e.trace = &schedule.Trace{}
@@ -262,6 +270,9 @@ func (e *engine) finish() {
 	h.Trace = e.trace
 	e.deviations.tell(h)
 	h.Unfinished = e.unfinished()
+	if !e.settling {
+		e.detect()
+	}
 	for _, p := range e.processes {
 		if p.dead {
 			e.died = true
@@ -270,6 +281,21 @@ func (e *engine) finish() {
 		}
 	}
 	e.drain()
+}
+
+// detect has the detectors judge the run.
+func (e *engine) detect() {
+	h, detectors := e.history, e.config.Detectors
+	slices.SortStableFunc(h.Ends, func(a, b history.PassEnd) int { // passes may end side by side
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Thread, b.Thread))
+	})
+	if detectors.NeedsBaseline() && h.Outcome == history.Terminal {
+		h.State = detect.StateOf(e.server)
+	}
+	if e.judges {
+		judged := &detect.Run{History: h, Server: e.server, Baseline: e.baseline}
+		h.Verdicts = append(h.Verdicts, detectors.Judge(judged)...)
+	}
 }
 
 // abandonTo takes what a run holds away from the goroutines that keep its engine in memory for ever, and notes that they do.

@@ -32,7 +32,7 @@ func newCoverage(config *sim.Config) *coverage {
 	for i := range config.Faults.Rules {
 		c.rules = append(c.rules, history.RuleResult{Name: config.Faults.Rules[i].Name})
 	}
-	definitions := config.Properties.Definitions()
+	definitions := append(config.Properties.Definitions(), config.Detectors.Definitions()...)
 	for i := range definitions {
 		c.properties = append(c.properties, history.PropertyCoverage{Property: &definitions[i]})
 	}

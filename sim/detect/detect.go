@@ -1,0 +1,118 @@
+package detect
+
+import (
+	"slices"
+
+	"github.com/stalemate-dev/stalemate/sim/property"
+)
+
+// Type names a detector.
+type Type string
+
+// The detectors.
+const (
+	Livelock         Type = "Livelock"
+	HotLoop          Type = "HotLoop"
+	WriteChurn       Type = "WriteChurn"
+	CompetingWriters Type = "CompetingWriters"
+	ForeignStatus    Type = "ForeignStatus"
+	DyingParent      Type = "DyingParent"
+	SelfDelete       Type = "SelfDelete"
+	MistakenDelete   Type = "MistakenDelete"
+	Divergence       Type = "Divergence"
+	Orphans          Type = "Orphans"
+	SwallowedError   Type = "SwallowedError"
+)
+
+// detector is a row of the table of detectors.
+type detector struct {
+	name Type
+	// doc says in one line what it finds; message what that means for who reads a report.
+	doc, message string
+	// optIn says that it is off unless a scenario asks for it.
+	optIn bool
+	// find returns what it found first, nil for nothing. Exercised is how often there was something to judge.
+	find func(r *Run) (found *Found, exercised int)
+}
+
+// detectors are all there are, in the order of their verdicts.
+var detectors = []detector{}
+
+// Types returns all detectors, in the order of their verdicts.
+func Types() []Type {
+	types := make([]Type, len(detectors))
+	for i := range detectors {
+		types[i] = detectors[i].name
+	}
+	return types
+}
+
+// Doc says in one line what a detector finds.
+func Doc(t Type) string {
+	i := slices.IndexFunc(detectors, func(d detector) bool { return d.name == t })
+	return detectors[i].doc
+}
+
+// OptIn reports whether a detector is off unless a scenario asks for it.
+func OptIn(t Type) bool {
+	i := slices.IndexFunc(detectors, func(d detector) bool { return d.name == t })
+	return detectors[i].optIn
+}
+
+// Set is a choice of detectors. It is read only: runs share it. A nil Set has none.
+type Set struct {
+	on          []*detector
+	definitions []property.Definition
+}
+
+// NewSet returns the detectors that are on unless said otherwise, but for those that the map says.
+func NewSet(switches map[Type]bool) *Set {
+	s := &Set{}
+	for i := range detectors {
+		d := &detectors[i]
+		on, said := switches[d.name]
+		if on || !said && !d.optIn {
+			s.on = append(s.on, d)
+			s.definitions = append(s.definitions, property.Definition{
+				Name: string(d.name), Type: property.Detector, Rule: d.doc, Message: d.message,
+			})
+		}
+	}
+	return s
+}
+
+// Definitions returns what the verdicts are of, in their order.
+func (s *Set) Definitions() []property.Definition {
+	if s == nil {
+		return nil
+	}
+	return slices.Clone(s.definitions)
+}
+
+// NeedsBaseline reports whether a detector of the set compares runs with a baseline.
+func (s *Set) NeedsBaseline() bool {
+	return s != nil && slices.ContainsFunc(s.on, func(d *detector) bool {
+		return slices.Contains([]Type{Divergence, Orphans, SwallowedError}, d.name)
+	})
+}
+
+// Judge returns the verdicts on a run, one for each detector of the set.
+func (s *Set) Judge(r *Run) []property.Verdict {
+	if s == nil {
+		return nil
+	}
+	verdicts := make([]property.Verdict, len(s.on))
+	for i, d := range s.on {
+		v := &verdicts[i]
+		v.Property, v.Status = &s.definitions[i], property.NotExercised
+		found, exercised := d.find(r)
+		v.Evaluations = exercised
+		switch {
+		case found != nil:
+			v.Status, v.At, v.Values, v.Note = property.Broken, found.At, found.Values, found.Note
+		case exercised > 0:
+			v.Status, v.At = property.Held, r.History.End
+		}
+	}
+	return verdicts
+}
