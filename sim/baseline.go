@@ -50,7 +50,7 @@ func (w *World) makeBaseline(skip []int) *detect.Baseline {
 		if err != nil || h.Outcome != history.Terminal {
 			return nil
 		}
-		b.Add(h.State)
+		b.Add(h)
 	}
 	return b
 }

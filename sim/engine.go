@@ -81,6 +81,7 @@ type engine struct {
 	settling      bool               // this run finds the settled state
 	judges        bool               // detectors judge this run, by the baseline if they need one
 	baseline      *detect.Baseline
+	masks         *detect.Masks
 	scripted      bool // the script has begun
 	notStarted    bool // a program ended before it had reconciled anything
 	died          bool // a process died before the end of the run

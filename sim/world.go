@@ -30,6 +30,7 @@ type World struct {
 	// longest is the most records a run has had so far: what the next one may need, too.
 	longest   atomic.Int64
 	baselines baselines
+	masks     detect.Masks
 }
 
 // SettleError says that a scenario does not come to rest without faults, so that there is nothing to start runs from.
@@ -201,7 +202,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{}, gaps: map[string]bool{},
 		last: -1,
 	}
-	e.judges, e.baseline = !r.settling && !r.basic, r.baseline
+	e.judges, e.baseline, e.masks = !r.settling && !r.basic, r.baseline, &r.world.masks
 	e.holds, e.latencies, e.permutations = newHolds(e.plan), newLatencies(e.plan.Latencies), newPermutations(e.plan.Orders)
 	if e.plan.Record {
 		e.trace = &schedule.Trace{}
@@ -290,7 +291,7 @@ func (e *engine) detect() {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Thread, b.Thread))
 	})
 	if detectors.NeedsBaseline() && h.Outcome == history.Terminal {
-		h.State = detect.StateOf(e.server)
+		h.State = e.masks.StateOf(e.server)
 	}
 	if e.judges {
 		judged := &detect.Run{History: h, Server: e.server, Baseline: e.baseline}

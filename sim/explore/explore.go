@@ -139,9 +139,28 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 		x.result.Strategies = append(x.result.Strategies, *account)
 	}
 	x.result.Coverage = x.coverage.result(x.result.Default)
+	if note := baselineNote(world); note != "" {
+		x.result.Coverage.Notes = append(x.result.Coverage.Notes, note)
+	}
 	x.result.Hash = x.hash.Sum()
 	x.result.Elapsed = x.now().Sub(x.begun)
 	return x.result, err
+}
+
+// baselineNote says why there is nothing that the ends of runs could be compared with; empty if there is.
+func baselineNote(world *sim.World) string {
+	if !world.Config().Detectors.NeedsBaseline() {
+		return ""
+	}
+	switch b := world.Baseline(nil); {
+	case b.Own() != nil:
+		return ""
+	case b == nil:
+		return "not every run without faults comes to rest: nothing is said of errors that change the outcome"
+	default:
+		return fmt.Sprintf("runs without faults come to %d different ends, so the scenario has none of its own: nothing is said of errors "+
+			"that change the outcome", len(b.States))
+	}
 }
 
 // check refuses options that cannot be followed.
