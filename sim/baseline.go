@@ -2,10 +2,10 @@ package sim
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/stalemate-dev/stalemate/sim/canon"
 	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -44,33 +44,51 @@ func (w *World) makeBaseline(skip []int) *detect.Baseline {
 	for n := range baselineWalks + 1 {
 		plan := Plan{Skip: skip}
 		if n > 0 {
-			plan.Strategy = &wanderer{rand.New(rand.NewPCG(uint64(n), 0))}
+			plan.Strategy = &wanderer{walk: int64(n)}
 		}
-		h, err := (&run{world: w, plan: &plan, basic: true}).execute()
-		if err != nil || h.Outcome != history.Terminal {
+		r := &run{world: w, plan: &plan, basic: true}
+		h, err := r.execute()
+		if err != nil || h.Outcome != history.Terminal { // what is judged by it will show that as well
 			return nil
 		}
-		b.Add(h)
+		b.Add(h, r.engine.final)
 	}
 	return b
 }
 
 // wanderer takes the next step of the default order, or sometimes any other.
-type wanderer struct{ random *rand.Rand }
+type wanderer struct{ walk, drawn int64 }
 
 // wanderOdds is that one in so many of its choices is free.
 const wanderOdds = 4
 
+// draw returns a number below n.
+func (w *wanderer) draw(n int) int {
+	w.drawn++
+	var h canon.Hasher
+	h.String("baseline")
+	h.Int(w.walk)
+	h.Int(w.drawn)
+	return int(h.Sum() % uint64(n))
+}
+
 // Choose implements Strategy.
 func (w *wanderer) Choose(enabled []Choice) int {
-	if w.random.IntN(wanderOdds) > 0 {
+	if w.draw(wanderOdds) > 0 {
 		return 0
 	}
-	return w.random.IntN(len(enabled))
+	return w.draw(len(enabled))
 }
 
 // Delay implements Strategy.
 func (w *wanderer) Delay(schedule.Event) time.Duration { return 0 }
 
 // Permute implements Strategy.
-func (w *wanderer) Permute(_ schedule.Event, n int) []int { return w.random.Perm(n) }
+func (w *wanderer) Permute(_ schedule.Event, n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		j := w.draw(i + 1)
+		order[i], order[j] = order[j], i
+	}
+	return order
+}

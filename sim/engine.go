@@ -79,12 +79,11 @@ type engine struct {
 	intruders     map[string]*thread // by actor; they are neither processes nor racers
 	undisturbed   time.Duration      // when the last of script, holds and delays is over, as far as is known
 	settling      bool               // this run finds the settled state
-	judges        bool               // detectors judge this run, by the baseline if they need one
-	baseline      *detect.Baseline
-	masks         *detect.Masks
-	scripted      bool // the script has begun
-	notStarted    bool // a program ended before it had reconciled anything
-	died          bool // a process died before the end of the run
+	of            *run
+	final         *detect.State // where a run for a baseline came to
+	scripted      bool          // the script has begun
+	notStarted    bool          // a program ended before it had reconciled anything
+	died          bool          // a process died before the end of the run
 
 	events    map[schedule.Event]*eventState
 	commits   map[int64]int // revision to record

@@ -184,8 +184,7 @@ func (p *process) passThread(at passKey) *thread {
 // ended notes the end of a pass.
 func (p *process) ended(t *thread, err error) {
 	e, controller := p.engine, t.controller
-	end := history.PassEnd{At: e.elapsed(), Actor: p.name, Controller: p.controllerName(t), Key: t.key, Incarnation: p.incarnation,
-		Thread: t.id, Attempt: t.attempt, Record: e.last}
+	end := history.PassEnd{At: e.elapsed(), Thread: t.id, Attempt: t.attempt, Record: e.last}
 	if err != nil {
 		end.Error = err.Error()
 	}

@@ -136,7 +136,7 @@ type run struct {
 	world    *World
 	plan     *Plan
 	settling bool
-	basic    bool // the run is for a baseline, and is not judged by detectors
+	basic    bool // the run is for a baseline: detectors do not judge it
 	baseline *detect.Baseline
 	engine   *engine
 	failure  error
@@ -193,7 +193,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 	config := r.world.config
 	plan := config.CompletePlan(*r.plan)
 	e := &engine{
-		config: config, plan: &plan, progress: progress, settling: r.settling,
+		config: config, plan: &plan, progress: progress, settling: r.settling, of: r,
 		start:   time.Now(), // virtual: this is within the bubble
 		history: &history.History{Records: make([]history.Record, 0, r.world.recordsHint())},
 		arrival: make(chan struct{}, 1),
@@ -202,7 +202,6 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 		states:  map[uint64]int{}, contents: map[apiserver.Object]uint64{}, gaps: map[string]bool{},
 		last: -1,
 	}
-	e.judges, e.baseline, e.masks = !r.settling && !r.basic, r.baseline, &r.world.masks
 	e.holds, e.latencies, e.permutations = newHolds(e.plan), newLatencies(e.plan.Latencies), newPermutations(e.plan.Orders)
 	if e.plan.Record {
 		e.trace = &schedule.Trace{}
@@ -271,9 +270,7 @@ func (e *engine) finish() {
 	h.Trace = e.trace
 	e.deviations.tell(h)
 	h.Unfinished = e.unfinished()
-	if !e.settling {
-		e.detect()
-	}
+	e.detect()
 	for _, p := range e.processes {
 		if p.dead {
 			e.died = true
@@ -286,16 +283,21 @@ func (e *engine) finish() {
 
 // detect has the detectors judge the run.
 func (e *engine) detect() {
-	h, detectors := e.history, e.config.Detectors
+	h, world := e.history, e.of.world
 	slices.SortStableFunc(h.Ends, func(a, b history.PassEnd) int { // passes may end side by side
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Thread, b.Thread))
 	})
-	if detectors.NeedsBaseline() && h.Outcome == history.Terminal {
-		h.State = e.masks.StateOf(e.server)
-	}
-	if e.judges {
-		judged := &detect.Run{History: h, Server: e.server, Baseline: e.baseline}
-		h.Verdicts = append(h.Verdicts, detectors.Judge(judged)...)
+	switch {
+	case e.settling:
+	case e.of.basic:
+		e.final = world.masks.StateOf(e.server)
+	default:
+		judged := &detect.Run{History: h, Settled: world.settled, Server: e.server, Story: map[string]bool{},
+			Baseline: e.of.baseline, Masks: &world.masks}
+		for i := range e.config.Racers {
+			judged.Story[e.config.Racers[i].Name] = e.config.Racers[i].WithScript
+		}
+		h.Verdicts = append(h.Verdicts, e.config.Detectors.Judge(judged)...)
 	}
 }
 

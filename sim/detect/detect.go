@@ -139,6 +139,16 @@ func NewSet(switches map[Type]bool) *Set {
 	return s
 }
 
+// With returns the set with one detector switched on or off.
+func (s *Set) With(t Type, on bool) *Set {
+	switches := map[Type]bool{}
+	for i := range detectors {
+		switches[detectors[i].name] = s != nil && slices.Contains(s.on, &detectors[i])
+	}
+	switches[t] = on
+	return NewSet(switches)
+}
+
 // Definitions returns what the verdicts are of, in their order.
 func (s *Set) Definitions() []property.Definition {
 	if s == nil {
@@ -152,7 +162,8 @@ func (s *Set) NeedsBaseline() bool {
 	return s != nil && slices.ContainsFunc(s.on, func(d *detector) bool { return d.compares })
 }
 
-// Judge returns the verdicts on a run, one for each detector of the set.
+// Judge returns the verdicts on a run, one for each detector of the set. One that finds nothing holds, also where there was nothing
+// to judge: then the verdict has no evaluations.
 func (s *Set) Judge(r *Run) []property.Verdict {
 	if s == nil {
 		return nil
@@ -160,14 +171,10 @@ func (s *Set) Judge(r *Run) []property.Verdict {
 	verdicts := make([]property.Verdict, len(s.on))
 	for i, d := range s.on {
 		v := &verdicts[i]
-		v.Property, v.Status = &s.definitions[i], property.NotExercised
 		found, exercised := d.find(r)
-		v.Evaluations = exercised
-		switch {
-		case found != nil:
+		v.Property, v.Evaluations, v.Status, v.At = &s.definitions[i], exercised, property.Held, r.History.End
+		if found != nil {
 			v.Status, v.At, v.Values, v.Note = property.Broken, found.At, found.Values, found.Note
-		case exercised > 0:
-			v.Status, v.At = property.Held, r.History.End
 		}
 	}
 	return verdicts

@@ -2,7 +2,9 @@ package detect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,39 +17,13 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// creates reports whether a step of an operator made an object.
-func creates(r *history.Record) bool {
-	return r.OfProcess() && r.Committed != 0 && r.Before == nil && r.After != nil && r.Event.Subresource == "" &&
-		(r.Event.Verb == schedule.Create || r.Event.Verb == schedule.Patch || r.Event.Verb == schedule.Update)
-}
+// What is deleted so soon after it was made has just been made: in virtual time, and in passes over the same key.
+const (
+	soonTime   = time.Minute
+	soonPasses = 2
+)
 
-// deletes reports whether a step of an operator deleted an object, or marked it.
-func deletes(r *history.Record) bool {
-	return r.OfProcess() && r.Committed != 0 && r.Event.Verb == schedule.Delete && r.Before != nil &&
-		r.Before.GetDeletionTimestamp() == nil
-}
-
-// pass returns the index of the first record of the pass that a record belongs to.
-func (r *Run) pass(i int) int {
-	records := r.History.Records
-	first := i
-	for j := i - 1; j >= 0; j-- {
-		if records[j].Thread != records[i].Thread {
-			continue
-		}
-		if records[j].Attempt != records[i].Attempt {
-			break
-		}
-		first = j
-	}
-	return first
-}
-
-// samePass reports whether two steps belong to one pass.
-func samePass(a, b *history.Record) bool { return a.Thread == b.Thread && a.Attempt == b.Attempt }
-
-// findSelfDelete finds an operator that deletes what it made in the same pass or the one before it, while nobody else asked for
-// anything else.
+// findSelfDelete finds an operator that deletes what it has just made, while nobody asked for anything else.
 func findSelfDelete(r *Run) (*Found, int) {
 	records := r.History.Records
 	made := map[types.UID]int{}
@@ -58,61 +34,61 @@ func findSelfDelete(r *Run) (*Found, int) {
 		case creates(record):
 			made[record.After.GetUID()] = i
 		case deletes(record):
-			at, known := made[record.Before.GetUID()]
 			exercised++
-			if !known || !r.justMade(at, i) || finished(record.Before) {
+			at, known := made[record.Before.GetUID()]
+			if !known || finished(record.Before) || r.beats(record.Event.Kind) || !r.justMade(at, i) {
 				continue
 			}
-			return &Found{At: record.At, Values: []property.Value{about("write", record.Event.Base())},
+			return &Found{At: record.At, Values: []property.Value{about("write", record.Event)},
 				Note: fmt.Sprintf("it was made by %s", records[at].Event)}, exercised
 		}
 	}
 	return nil, exercised
 }
 
-// justMade reports whether nothing has happened between the creation of an object and its deletion that could be a reason for it.
+// justMade reports whether an object was deleted soon after it was made, and nothing had happened that could be a reason.
 func (r *Run) justMade(made, deleted int) bool {
 	records := r.History.Records
 	a, b := &records[made], &records[deleted]
-	if a.Thread != b.Thread || b.Attempt > a.Attempt+1 {
+	if a.Thread != b.Thread || b.Attempt > a.Attempt+soonPasses || b.At > a.At+soonTime {
 		return false
 	}
 	for i := made + 1; i < deleted; i++ {
 		record := &records[i]
-		failed := record.Thread == a.Thread && record.Event.Verb.IsWrite() && (record.Code >= 400 || record.Code == history.NoAnswer)
-		if samePass(a, b) && failed { // it takes back what it did
-			return false
+		if record.Thread == a.Thread && record.Attempt == b.Attempt && b.Attempt == a.Attempt && failed(record) {
+			return false // it takes back what it did
 		}
-		if record.Committed != 0 && record.Event.Actor != a.Event.Actor && asksForMore(record, a.Event.Key) {
+		if record.Committed != 0 && record.Event.Actor != a.Event.Actor && r.asks(record, a.Event.Key) {
 			return false
 		}
 	}
 	return true
 }
 
-// asksForMore reports whether a write changed what an object of the key's name asks for, or whether it is to be there.
-func asksForMore(r *history.Record, key string) bool {
-	if r.Event.Key != "" && r.Event.Key == key && r.Event.Subresource == "status" {
+// asks reports whether a write of somebody else asks for something else: it changed what the object of a key, or anything in the
+// scenario's story, is to be, or whether it is to be at all.
+func (r *Run) asks(record *history.Record, key string) bool {
+	if !r.Story[record.Event.Actor] && objectOf(record).key() != key || record.Event.Subresource == "status" {
 		return false
 	}
-	obj := r.After
-	if obj == nil {
-		obj = r.Before
+	before, after := record.Before, record.After
+	if before == nil || after == nil || record.Event.Verb == schedule.Delete {
+		return true
 	}
-	if obj == nil || keyOf(obj) != key {
-		return false
-	}
-	return r.Before == nil || r.After == nil || r.Event.Verb == schedule.Delete ||
-		r.Before.GetGeneration() != r.After.GetGeneration() ||
-		(r.Before.GetDeletionTimestamp() == nil) != (r.After.GetDeletionTimestamp() == nil)
+	counted := after.GetGeneration() > 0 // of some kinds the server does not count the changes
+	return !counted || before.GetGeneration() != after.GetGeneration()
 }
 
-// keyOf returns the key under which an object is reconciled.
-func keyOf(obj apiserver.Object) string {
-	if obj.GetNamespace() == "" {
-		return obj.GetName()
+// runsToCompletion reports whether an object is one that does something once, like a last backup.
+func runsToCompletion(obj apiserver.Object) bool {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return o.Spec.RestartPolicy != corev1.RestartPolicyAlways && o.Spec.RestartPolicy != ""
+	case *batchv1.Job:
+		return true
+	default:
+		return false
 	}
-	return obj.GetNamespace() + "/" + obj.GetName()
 }
 
 // finished reports whether an object has done what it was made for, so that one who deletes it tidies up.
@@ -121,13 +97,12 @@ func finished(obj apiserver.Object) bool {
 	case *corev1.Pod:
 		return o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed
 	case *batchv1.Job:
-		for _, c := range o.Status.Conditions {
-			if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-				return true
-			}
-		}
+		return slices.ContainsFunc(o.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+		})
+	default:
+		return false
 	}
-	return false
 }
 
 // findMistakenDelete finds a delete without preconditions that hit another object than the one the operator had looked at in that
@@ -146,9 +121,9 @@ func findMistakenDelete(r *Run) (*Found, int) {
 		}
 		exercised++
 		if seen.GetUID() != record.Before.GetUID() {
-			return &Found{At: record.At, Values: []property.Value{about("write", record.Event.Base())},
-					Note: "the object has another UID than the one the operator had read: a precondition on the UID would have stopped it"},
-				exercised
+			return &Found{At: record.At, Values: []property.Value{about("write", record.Event)},
+				Note: "the object has another UID than the one that the operator had read: a precondition on the UID would have stopped it",
+			}, exercised
 		}
 	}
 	return nil, exercised
@@ -156,27 +131,22 @@ func findMistakenDelete(r *Run) (*Found, int) {
 
 // lastSeen returns the object of a request as the actor saw it last in the pass of the request; nil if it did not.
 func (r *Run) lastSeen(i int) apiserver.Object {
-	records := r.History.Records
-	request := &records[i]
-	kind := r.Server.Kinds().ByName(request.Event.Kind)
-	for j := i - 1; j >= 0; j-- {
-		record := &records[j]
-		if record.Thread != request.Thread || record.Event.Kind != request.Event.Kind {
+	request := &r.History.Records[i].Event
+	kind := r.Server.Kinds().ByName(request.Kind)
+	for _, j := range r.pass(i) {
+		record := &r.History.Records[j]
+		if record.Event.Kind != request.Kind {
 			continue
-		}
-		if record.Attempt != request.Attempt {
-			return nil
 		}
 		switch record.Event.Verb {
 		case schedule.List, schedule.CachedList:
-			if record.Event.Namespace == "" || record.Event.Namespace == request.Event.Namespace {
-				if obj := r.live(kind, request.Event.Namespace, request.Event.Name, record.Revision); obj != nil {
+			if record.Event.Namespace == "" || record.Event.Namespace == request.Namespace {
+				if obj := r.at(kind, request.Namespace, request.Name, record.Revision); obj != nil {
 					return obj
 				}
 			}
-		case schedule.Deliver, schedule.Handle, schedule.Sync:
 		default:
-			if record.Event.Name == request.Event.Name && record.Event.Namespace == request.Event.Namespace && record.After != nil {
+			if record.Event.Name == request.Name && record.Event.Namespace == request.Namespace && record.After != nil {
 				return record.After
 			}
 		}
@@ -184,9 +154,8 @@ func (r *Run) lastSeen(i int) apiserver.Object {
 	return nil
 }
 
-// findDyingParent finds an object that an operator made for an owner which it knew to be terminating, or out of one that belonged
-// to an owner's predecessor of the same name or was terminating itself: it has that one's labels or annotations, which say nothing
-// of the new owner.
+// findDyingParent finds an object that an operator made for an owner which it knew to be terminating, or out of one that belongs
+// to a predecessor of its owner, of the same name and with another UID.
 func findDyingParent(r *Run) (*Found, int) {
 	records := r.History.Records
 	exercised := 0
@@ -196,12 +165,9 @@ func findDyingParent(r *Run) (*Found, int) {
 			continue
 		}
 		exercised++
-		if _, tidiesUp := record.After.(*batchv1.Job); tidiesUp {
-			continue
-		}
 		if parent := r.dyingParent(i); parent != "" {
 			return &Found{At: record.At,
-				Values: []property.Value{about("write", record.Event.Base()), {Path: "parent", Value: parent}}}, exercised
+				Values: []property.Value{about("write", record.Event), {Path: "parent", Value: parent}}}, exercised
 		}
 	}
 	return nil, exercised
@@ -216,54 +182,58 @@ func (r *Run) dyingParent(i int) string {
 		return ""
 	}
 	var owning apiserver.Object
-	for j := r.pass(i); j < i; j++ {
+	var foreign []int
+	for _, j := range r.pass(i) {
 		record := &records[j]
-		if !samePass(record, &records[i]) || record.After == nil {
+		if v := record.Event.Verb; v != schedule.Get && v != schedule.CachedGet || record.After == nil {
 			continue
 		}
-		if v := record.Event.Verb; v != schedule.Get && v != schedule.CachedGet {
-			continue
-		}
-		read := record.After
-		if read.GetUID() == owner.UID {
-			owning = read
-			if read.GetDeletionTimestamp() != nil {
-				return record.Event.Object() + ", which is terminating"
+		if record.After.GetUID() == owner.UID {
+			if owning == nil {
+				owning = record.After
 			}
 			continue
 		}
-		its := metav1.GetControllerOfNoCopy(read)
-		if record.Event.Kind == records[i].Event.Kind && read.GetName() == child.GetName() {
-			continue // it takes that one's place
+		its := metav1.GetControllerOfNoCopy(record.After)
+		if its != nil && its.Kind == owner.Kind && its.Name == owner.Name && its.UID != owner.UID {
+			foreign = append(foreign, j)
 		}
-		if its == nil || its.Kind != owner.Kind || its.Name != owner.Name || !takesAfter(child, read, owning) {
-			continue
-		}
-		switch {
-		case its.UID != owner.UID:
-			return record.Event.Object() + ", which belongs to a predecessor of its owner"
-		case read.GetDeletionTimestamp() != nil:
-			return record.Event.Object() + ", which is terminating"
+	}
+	if owning == nil {
+		return ""
+	}
+	if owning.GetDeletionTimestamp() != nil && !runsToCompletion(child) {
+		return fmt.Sprintf("%s %s, which is terminating", owner.Kind, keyOf(owning))
+	}
+	for _, j := range foreign {
+		read := &records[j]
+		sameRole := read.Event.Kind == records[i].Event.Kind && read.After.GetName() == child.GetName() // it takes that one's place
+		if !sameRole && r.takesAfter(child, read.After, owning) {
+			return objectOf(read).String() + ", which belongs to a predecessor of its owner"
 		}
 	}
 	return ""
 }
 
-// takesAfter reports whether an object has a label or annotation of another one that it can have from nowhere else: the value is
-// none that says who the owner is, and the key none of those that all parts of an application have.
-func takesAfter(child, parent, owner apiserver.Object) bool {
-	given := map[string]bool{"": true}
-	if owner != nil {
-		given[owner.GetName()], given[owner.GetNamespace()] = true, true
-		for _, values := range []map[string]string{owner.GetLabels(), owner.GetAnnotations()} {
-			for _, value := range values {
-				given[value] = true
-			}
-		}
+// telling is the least length of a value that says where it comes from. Shorter ones, and words without a digit, are what all
+// parts of an application have.
+const telling = 5
+
+// takesAfter reports whether an object has a label or annotation of another one, of a predecessor of its owner, which it can have
+// from nowhere else: the owner does not say so, and asks for something else than the predecessor did.
+func (r *Run) takesAfter(child, parent, owner apiserver.Object) bool {
+	predecessor := r.predecessor(metav1.GetControllerOfNoCopy(parent), owner.GetNamespace())
+	if predecessor != nil && r.sameSpec(predecessor, owner) {
+		return false
+	}
+	given := map[string]bool{}
+	for _, value := range fieldsOf(owner) {
+		given[value] = true
 	}
 	shares := func(a, b map[string]string) bool {
 		for key, value := range a {
-			if !given[value] && b[key] == value && !strings.HasPrefix(key, "app.kubernetes.io/") {
+			if b[key] == value && !given[value] && len(value) >= telling && strings.ContainsAny(value, "0123456789") &&
+				!strings.Contains(child.GetName(), value) && !strings.HasPrefix(key, "app.kubernetes.io/") {
 				return true
 			}
 		}
@@ -272,51 +242,32 @@ func takesAfter(child, parent, owner apiserver.Object) bool {
 	return shares(child.GetLabels(), parent.GetLabels()) || shares(child.GetAnnotations(), parent.GetAnnotations())
 }
 
-// findOrphans finds what an operator made for a custom resource that is gone, and that is still there at the end. Claims are left
-// out: to keep the data is a decision.
-func findOrphans(r *Run) (*Found, int) {
-	if !r.terminal() {
-		return nil, 0
-	}
-	records := r.History.Records
-	exercised := 0
-	for i := range records {
-		record := &records[i]
-		if !creates(record) || record.Event.Key == "" || record.Event.Kind == "PersistentVolumeClaim" {
+// predecessor returns an owner as it was last; nil if it is not known.
+func (r *Run) predecessor(owner *metav1.OwnerReference, namespace string) apiserver.Object {
+	for _, kind := range r.Server.Kinds().All() {
+		if kind.Kind != owner.Kind {
 			continue
 		}
-		kind := r.Server.Kinds().ByName(record.Event.Kind)
-		child := r.Server.Get(kind, record.After.GetNamespace(), record.After.GetName())
-		if kind.Volatile || child == nil || child.GetUID() != record.After.GetUID() || child.GetDeletionTimestamp() != nil {
-			continue
-		}
-		exercised++
-		if made := r.madeFor(record); made != "" {
-			return &Found{At: r.History.End, Values: []property.Value{{Path: "object", Value: objectOf(record)},
-				{Path: "made for", Value: made}}, Note: "nothing is left that would remove it"}, exercised
+		for _, event := range slices.Backward(r.Server.Log(kind)) {
+			if event.Object.GetUID() == owner.UID && event.Object.GetNamespace() == namespace {
+				return event.Object
+			}
 		}
 	}
-	return nil, exercised
+	return nil
 }
 
-// madeFor returns the custom resource of the key of the pass in which an object was made, if there was one then and there is none
-// now; else nothing.
-func (r *Run) madeFor(record *history.Record) string {
-	namespace, name, namespaced := strings.Cut(record.Event.Key, "/")
-	if !namespaced {
-		namespace, name = "", record.Event.Key
+// sameSpec reports whether two objects ask for the same.
+func (r *Run) sameSpec(a, b apiserver.Object) bool {
+	spec := func(obj apiserver.Object) map[string]string {
+		fields := fieldsOf(obj)
+		for path := range fields {
+			if section, _, _ := strings.Cut(path, "."); section == "metadata" || section == "status" {
+				delete(fields, path)
+			}
+		}
+		return fields
 	}
-	gone := ""
-	for _, kind := range r.Server.Kinds().All() {
-		if !kind.Custom() || kind.Namespaced != namespaced {
-			continue
-		}
-		if r.Server.Get(kind, namespace, name) != nil {
-			return ""
-		}
-		if r.live(kind, namespace, name, record.Committed) != nil {
-			gone = kind.Name() + " " + record.Event.Key
-		}
-	}
-	return gone
+	before, after := spec(a), spec(b)
+	return !slices.ContainsFunc(sortedKeys(before, after), func(path string) bool { return before[path] != after[path] })
 }

@@ -41,7 +41,7 @@ func newCoverage(config *sim.Config) *coverage {
 
 func (c *coverage) add(h *history.History) {
 	c.executions++
-	if h.Outcome == history.Inconclusive || h.Outcome == history.Livelock {
+	if (h.Outcome == history.Inconclusive || h.Outcome == history.Livelock) && !h.Failed() { // else it says something
 		c.inconclusive++
 	}
 	for i, v := range h.Verdicts {

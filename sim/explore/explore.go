@@ -158,8 +158,9 @@ func baselineNote(world *sim.World) string {
 	case b == nil:
 		return "not every run without faults comes to rest: nothing is said of errors that change the outcome"
 	default:
-		return fmt.Sprintf("runs without faults come to %d different ends, so the scenario has none of its own: nothing is said of errors "+
-			"that change the outcome", len(b.States))
+		differing := b.Differing()
+		return fmt.Sprintf("the scenario has no terminal state of its own: runs without faults come to %d different ones, which differ in %s; "+
+			"nothing is said of errors that change the outcome", len(b.States), strings.Join(differing[:min(len(differing), 3)], ", "))
 	}
 }
 
@@ -286,7 +287,7 @@ func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*hi
 	x.strategy.Executions++
 	x.coverage.add(h)
 	x.hash.Int(int64(h.Hash))
-	if h.Outcome == history.Inconclusive {
+	if h.Outcome == history.Inconclusive && !h.Failed() {
 		x.strategy.Inconclusive++
 	}
 	if h.Failed() {

@@ -124,8 +124,6 @@ type History struct {
 	Panic string
 	// Verdicts are the properties' verdicts, in the scenario's order.
 	Verdicts []property.Verdict
-	// State is the terminal state, without what may differ from run to run; nil if the run came to none, or nobody asks.
-	State *State
 	// Constraints are the ordering constraints of the run, with what became of each.
 	Constraints []ConstraintResult
 	// Faults are the faults of the run, with what became of each: those of its plan in their order, then those that its
@@ -157,18 +155,9 @@ type History struct {
 	Unfinished []string
 }
 
-// State is a terminal state of the cluster, reduced to what two runs may be compared by.
-type State struct {
-	Hash uint64
-	// Objects are the hashes of the objects, by "Kind namespace/name".
-	Objects map[string]uint64
-}
-
 // PassEnd is the end of one pass of a controller over a key.
 type PassEnd struct {
-	At                     time.Duration
-	Actor, Controller, Key string
-	Incarnation            int
+	At time.Duration
 	// Thread and Attempt are those of the pass's records.
 	Thread, Attempt int
 	// Record is the index of the last record before the end.
