@@ -53,12 +53,16 @@ func (r *Run) justMade(made, deleted int) bool {
 	if a.Thread != b.Thread || b.Attempt > a.Attempt+soonPasses || b.At > a.At+soonTime {
 		return false
 	}
-	for i := made + 1; i < deleted; i++ {
+	begin := r.begin(made)
+	for i := begin; i < deleted; i++ {
 		record := &records[i]
-		if record.Thread == a.Thread && record.Attempt == b.Attempt && b.Attempt == a.Attempt && failed(record) {
+		if i > made && record.Thread == a.Thread && record.Attempt == b.Attempt && b.Attempt == a.Attempt && failed(record) {
 			return false // it takes back what it did
 		}
-		if record.Committed != 0 && record.Event.Actor != a.Event.Actor && r.asks(record, a.Event.Key) {
+		if record.Event.Verb == schedule.Deliver && record.Cause >= 0 { // it may have known nothing of it when it made the object
+			record = &records[record.Cause]
+		}
+		if record.IsRelist() || record.Committed != 0 && record.Event.Actor != a.Event.Actor && r.asks(record, a.Event.Key) {
 			return false
 		}
 	}

@@ -124,13 +124,7 @@ func (r *Run) pass(i int) []int {
 	last := &records[i]
 	before := r.thread(last.Thread)
 	end, _ := slices.BinarySearch(before, i)
-	begin := last.At
-	for _, j := range before[:end] {
-		if records[j].Attempt == last.Attempt {
-			begin = records[j].At
-			break
-		}
-	}
+	begin := records[r.begin(i)].At
 	var steps []int
 	for _, j := range before[:end] {
 		if records[j].Attempt == last.Attempt || records[j].Repeats > 0 && records[j].LastAt >= begin {
@@ -139,6 +133,17 @@ func (r *Run) pass(i int) []int {
 	}
 	slices.SortStableFunc(steps, func(a, b int) int { return int(latest(&records[b]) - latest(&records[a])) })
 	return steps
+}
+
+// begin returns the index of the first record of the pass that a record belongs to.
+func (r *Run) begin(i int) int {
+	records := r.History.Records
+	for _, j := range r.thread(records[i].Thread) {
+		if records[j].Attempt == records[i].Attempt {
+			return j
+		}
+	}
+	return i
 }
 
 // latest returns when a step took place last.
