@@ -2,6 +2,7 @@ package detect_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -101,20 +103,44 @@ func TestEveryDetectorHasACanary(t *testing.T) {
 	}
 }
 
-// sings checks that the operator is found, and that nothing is where its detector is off.
+// errFound ends an exploration.
+var errFound = errors.New("found")
+
+// sings checks that the operator is found, and that there is no verdict where its detector is off.
 func (c *canary) sings(t *testing.T) {
-	found := explored(t, c.config(t, c.buggy, detect.NewSet(map[detect.Type]bool{c.finds: true})), -1)
-	if !slices.Contains(broken(found), string(c.finds)) {
-		t.Errorf("%s found nothing in %d executions; others: %v%s", c.finds, found.Coverage.Executions, broken(found), steps(found.Default))
-	}
-	for _, name := range broken(found) {
-		if name != string(c.finds) && !slices.Contains(c.also, detect.Type(name)) {
-			t.Errorf("%s finds it, too: %s", name, signatures(found))
+	var names, others []string
+	options := explore.Options{Seed: 1, Runs: -1, Shrink: -1, Found: func(f *history.Finding) error {
+		names = broken(f.Run)
+		for _, name := range names {
+			if name != string(c.finds) && !slices.Contains(c.also, detect.Type(name)) {
+				others = append(others, f.Signature)
+			}
 		}
+		if slices.Contains(names, string(c.finds)) {
+			return errFound
+		}
+		return nil
+	}}
+	result, err := explore.Run(t.Context(), c.config(t, c.buggy, detect.NewSet(map[detect.Type]bool{c.finds: true})), options)
+	if err != nil && !errors.Is(err, errFound) {
+		t.Fatal(err)
 	}
-	off := explored(t, c.config(t, c.buggy, detect.NewSet(map[detect.Type]bool{c.finds: false})), -1)
-	if slices.Contains(broken(off), string(c.finds)) {
-		t.Errorf("%s is off, and finds something", c.finds)
+	if err == nil {
+		t.Errorf("%s found nothing in %d executions; others: %v%s", c.finds, result.Coverage.Executions, names, steps(result.Default))
+	}
+	if len(others) > 0 {
+		t.Errorf("others find it, too: %s", others)
+	}
+	off, err := sim.NewWorld(c.config(t, c.buggy, detect.NewSet(map[detect.Type]bool{c.finds: false})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := off.Run(sim.Plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(h.Verdicts, func(v property.Verdict) bool { return v.Property.Name == string(c.finds) }) {
+		t.Errorf("%s is off, and has a verdict", c.finds)
 	}
 }
 
@@ -131,7 +157,11 @@ func (c *canary) quiet(t *testing.T, twin twin) {
 		around.rules = twin.rules
 	}
 	of := canary{world: around}
-	result := explored(t, of.config(t, twin.operator, detect.NewSet(map[detect.Type]bool{c.finds: true})), 100)
+	config := of.config(t, twin.operator, detect.NewSet(map[detect.Type]bool{c.finds: true}))
+	result, err := explore.Run(t.Context(), config, explore.Options{Seed: 1, Runs: 100, Shrink: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if result.Failed() {
 		t.Errorf("found: %s%s", signatures(result), steps(result.Findings[0].Run))
 	}
@@ -163,24 +193,12 @@ func (c *canary) config(t *testing.T, o operator, detectors *detect.Set) *sim.Co
 	}
 }
 
-func explored(t *testing.T, config *sim.Config, runs int) *history.Result {
-	t.Helper()
-	result, err := explore.Run(t.Context(), config, explore.Options{Seed: 1, Runs: runs, Shrink: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
-}
-
-func broken(result *history.Result) []string {
+func broken(h *history.History) []string {
 	var names []string
-	for i := range result.Findings {
-		for _, v := range result.Findings[i].Run.Broken() {
-			names = append(names, v.Property.Name)
-		}
+	for _, v := range h.Broken() {
+		names = append(names, v.Property.Name)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 func signatures(result *history.Result) string {

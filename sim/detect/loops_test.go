@@ -51,7 +51,7 @@ var loopCanaries = []canary{
 			{name: "looks every minute", operator: looking(time.Minute)},
 			{name: "looks all the time while there is something to do", operator: counting(80, time.Millisecond)},
 			{name: "looks while somebody else is at it", operator: looking(0),
-				world: world{racers: []sim.RacerConfig{user(progressing(80, 50*time.Millisecond)...)}}},
+				world: world{racers: []sim.RacerConfig{user(progressing(52, 50*time.Millisecond)...)}}},
 		},
 	},
 	{
