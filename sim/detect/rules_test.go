@@ -32,7 +32,8 @@ func (d *told) step(actor string, attempt int, verb schedule.Verb, kind string, 
 	if obj == nil {
 		obj = before
 	}
-	r := history.Record{Attempt: attempt, Before: before, After: after, Code: 200, Cause: -1, Thread: 1, At: time.Duration(len(d.History.Records)),
+	r := history.Record{Attempt: attempt, Before: before, After: after, Code: 200, Cause: -1, Thread: 1,
+		At:    time.Duration(len(d.History.Records)),
 		Event: schedule.Event{Actor: actor, Verb: verb, Kind: kind, Namespace: "default", Name: obj.GetName()}}
 	if strings.HasPrefix(actor, "operator") {
 		r.Event.Incarnation, r.Event.Key = 1, "default/app"
@@ -72,11 +73,14 @@ func TestInTurns(t *testing.T) {
 		"an operator and a user":  {turns(write{"operator", "1"}, write{"user", "2"}), true},
 		"two users":               {turns(write{"user", "1"}, write{"kcm", "2"}), false},
 		"an operator with itself": {turns(write{"operator", "1"}, write{"operator", "2"}), false},
-		"of one mind":             {[]write{{"operator", "1"}, {"user", "1"}, {"operator", "1"}, {"user", "1"}, {"operator", "1"}, {"user", "1"}}, false},
-		"of many minds":           {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "3"}, {"user", "4"}, {"operator", "5"}, {"user", "6"}}, false},
-		"one gives in":            {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "1"}, {"user", "2"}, {"user", "1"}, {"user", "2"}}, false},
-		"three":                   {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "1"}, {"user", "2"}, {"kcm", "1"}, {"user", "2"}, {"operator", "1"}}, false},
+		"of one mind":             {turns(write{"operator", "1"}, write{"user", "1"}), false},
 		"two rounds":              {turns(write{"operator", "1"}, write{"user", "2"})[:5], false},
+		"of many minds": {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "3"}, {"user", "4"}, {"operator", "5"},
+			{"user", "6"}}, false},
+		"one gives in": {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "1"}, {"user", "2"}, {"user", "1"},
+			{"user", "2"}}, false},
+		"three": {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "1"}, {"user", "2"}, {"kcm", "1"}, {"user", "2"},
+			{"operator", "1"}}, false},
 	} {
 		d := tell()
 		before := thing("x", "u", saying("0"))
@@ -246,8 +250,9 @@ func TestSwallowed(t *testing.T) {
 		"one that client-go makes again": {schedule.Create, 500, map[string]uint64{"App default/app": 1}, false, true, nil, false},
 		"one that always fails":          {schedule.Create, 500, map[string]uint64{"App default/app": 1}, true, false, nil, false},
 		"the delete of nothing":          {schedule.Delete, 404, map[string]uint64{"App default/app": 1}, false, false, nil, false},
-		"of what is as it should be":     {schedule.Create, 500, map[string]uint64{"App default/app": 1, "ConfigMap default/child": 1, "Pod default/p": 1}, false, false, nil, false},
-		"said before, not after":         {schedule.Create, 500, map[string]uint64{"App default/app": 2}, false, false, nil, true},
+		"of what is as it should be": {schedule.Create, 500,
+			map[string]uint64{"App default/app": 1, "ConfigMap default/child": 1, "Pod default/p": 1}, false, false, nil, false},
+		"said before, not after": {schedule.Create, 500, map[string]uint64{"App default/app": 2}, false, false, nil, true},
 		"said after": {schedule.Create, 500, map[string]uint64{"App default/app": 2}, false, false, func(d *told) {
 			d.step("operator", 1, schedule.Update, "App", app, app)
 		}, false},
