@@ -423,6 +423,10 @@ func whenBroken(v property.Verdict, h *history.History) string {
 		return fmt.Sprintf("at %s of virtual time: %s (it must hold for good within %s)", clock(v.At),
 			cmp.Or(v.Note, "it did not come to hold, or not to stay"), span(v.Property.Within))
 	default:
-		return fmt.Sprintf("at %s of virtual time", clock(v.At))
+		when := fmt.Sprintf("at %s of virtual time", clock(v.At))
+		if v.Note != "" {
+			when += ": " + v.Note
+		}
+		return when
 	}
 }

@@ -182,6 +182,7 @@ var referenced = []struct{ name, place string }{
 	{"ObjectBinding", "`spec.variables[].object`"},
 	{"ListBinding", "`spec.variables[].list`"},
 	{"Property", "`spec.properties[]`"},
+	{"Detector", "`spec.detectors[]`"},
 	{"Limits", "`spec.limits`"},
 	{"ScheduleManifest", "A schedule's file"},
 	{"ScheduleSpec", "A schedule's `spec`"},

@@ -63,9 +63,22 @@ type Spec struct {
 	Variables []Variable `json:"variables,omitempty"`
 	// Properties judge the runs.
 	Properties []Property `json:"properties,omitempty"`
+	// Detectors switch what is looked for without a property. Most are on where nothing is said: `stalemate list` has them.
+	Detectors []Detector `json:"detectors,omitempty"`
 	// Limits bound a run.
 	Limits Limits `json:"limits,omitempty"`
 }
+
+// Detector switches one detector.
+type Detector struct {
+	// Type says what it looks for.
+	Type DetectorType `json:"type"`
+	// Enabled switches it on, as if unset, or off.
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// DetectorType says what a detector looks for.
+type DetectorType string
 
 // MatrixEntry is one name of the matrix. A string that is $(name) and nothing else takes the value's type; within a longer
 // string stands its text. $$(name) is the text $(name) itself.

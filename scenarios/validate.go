@@ -53,9 +53,10 @@ func validate(m *Manifest, kinds *apiserver.Kinds, registry *Registry) field.Err
 	v.actors(spec)
 	v.script(spec.Child("script"))
 	v.variables(spec.Child("variables"))
-	if len(m.Spec.Properties) == 0 {
+	if len(m.Spec.Properties) == 0 && !slices.ContainsFunc(m.Spec.Detectors, Detector.enabled) {
 		v.add(field.Required(spec.Child("properties"), "without a property nothing is judged"))
 	}
+	v.detectors(spec.Child("detectors"))
 	v.properties(spec.Child("properties"))
 	v.limits(spec.Child("limits"))
 	v.faults(spec.Child("faults"))
