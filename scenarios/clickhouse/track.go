@@ -25,7 +25,8 @@ func Track() []track.Row {
 		anew   = "an operator that starts anew does what was left undone"
 	)
 	return []track.Row{
-		row("recreate.yaml", "buggy", issue+": a failed scale to 0 skips the delete, and the CHI still ends Completed", 50, scaledUp),
+		row("recreate.yaml", "buggy", issue+": a failed scale to 0 skips the delete, and the CHI still ends Completed", 50, scaledUp,
+			"SwallowedError"),
 		row("recreate-scaled.yaml", "buggy", issue+": the same, of a set that is still scaled up", 50, replaced),
 		row("recreate-errors.yaml", "buggy", issue+": one write that fails is enough, whichever it is", 200, scaledUp, replaced),
 		row("recreate.yaml", "patch-a", waits, 0),

@@ -25,8 +25,8 @@ func Track() []track.Row {
 	}
 	return []track.Row{
 		row("background.yaml", "buggy", issue+": the StatefulSet of a deleted LeaderWorkerSet is taken for that of the next one", 20,
-			dyingSet, ownKey, available),
-		row("forced.yaml", "buggy", issue+": so is one that is being deleted", 5, dyingSet, ownKey, available),
+			dyingSet, ownKey, available, "DyingParent"),
+		row("forced.yaml", "buggy", issue+": so is one that is being deleted", 5, dyingSet, ownKey, available, "DyingParent"),
 		row("forced.yaml", "fixed", fix+" waits until such a one is gone", 0),
 		row("background.yaml", "fixed", fix+" sees none that the garbage collector has not come to yet", 20, dyingSet, ownKey, available),
 		row("foreground.yaml", "fixed", fix+" sees none that a cache shows as it was; nor do informers agree with each other", 50,

@@ -18,7 +18,8 @@ func Track() []track.Row {
 		row("rollout-1.36.yaml", "replacer", latch+": kube-controller-manager 1.36 never ends an OnDelete rollout in the status", 1,
 			"update-rolled-out", "no-replica-non-current"),
 		row("rollout-1.37.yaml", "replacer", "kube-controller-manager 1.37 does", 0),
-		row("observe-image.yaml", "sei-379", patch+": writes a status that kube-controller-manager owns", 1, "status-has-one-writer"),
+		row("observe-image.yaml", "sei-379", patch+": writes a status that kube-controller-manager owns", 1, "status-has-one-writer",
+			"ForeignStatus"),
 		row("observe-image.yaml", "sei", "leaves it alone", 0),
 		row("observe-image.yaml", "pods", "leaves it alone, and asks the pods", 0),
 		row("lost-patch.yaml", "sei-379", patch+": the patch is overwritten by a status that was computed before it", 150,
@@ -30,7 +31,7 @@ func Track() []track.Row {
 		row("rollback-faults.yaml", "pods", "asks the pods, plans anew when the image changes, and does again whatever fails", 0),
 		row("rollback-1.37.yaml", "pods", "the same", 0),
 		row("midway.yaml", "sei", "a change after the pod was replaced, and before that was observed, is never rolled out", 50,
-			"image-is-rolled-out"),
+			"image-is-rolled-out", "MistakenDelete"),
 		row("midway.yaml", "pods", "asks the pods, and plans anew when the image changes", 0),
 	}
 }
