@@ -28,7 +28,8 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// onEngine plays a scenario on the engine: in the default order and in random ones, each twice, and in orders of a sweep. Every run comes to rest, and what is left is always the same text.
+// onEngine plays a scenario on the engine: in the default order and in random ones, each twice, and in orders of a sweep. Every run
+// comes to rest, and what is left is always the same text.
 func onEngine(t *testing.T, config *sim.Config, want string, left func(at func(kind, namespace string) []apiserver.Object) string) {
 	t.Helper()
 	var seen *onlooker
