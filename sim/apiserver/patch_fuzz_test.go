@@ -121,7 +121,7 @@ var patchKinds = sync.OnceValue(func() *Kinds {
 	if err != nil {
 		panic(err)
 	}
-	kinds := loadKinds(V136)
+	kinds := loadKinds(V136, goldenCRDs()...)
 	if _, err := kinds.AddCRD(definitions[0]); err != nil {
 		panic(err)
 	}
