@@ -76,7 +76,8 @@ type RacerEnv interface {
 type RacerQueue interface {
 	// Add queues a key.
 	Add(key string)
-	// AddAfter queues a key when d has passed. Where the key waits for another time already, the earlier one counts.
+	// AddAfter queues a key when d has passed. The queue has the rules of client-go's (util/workqueue): where the key
+	// waits for another time already, the earlier one counts; a key that is added besides comes up then, too.
 	AddAfter(key string, d time.Duration)
 }
 

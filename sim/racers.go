@@ -69,6 +69,7 @@ func (a *racerActor) Informer(kind *apiserver.Kind, handle func(cache.Delta)) *c
 // Queue implements RacerEnv.
 func (a *racerActor) Queue(name string, workers int, begin func(key string) Task) RacerQueue {
 	q := &racerQueue{actor: a, name: name, begin: begin, inner: newWorkQueue[string](), failures: map[string]int{}}
+	q.inner.plain = true // no controller of kube-controller-manager has a priority queue
 	for range workers {
 		q.workers = append(q.workers, &racerWorker{queue: q})
 	}

@@ -43,7 +43,7 @@ func Track() []track.Row {
 		row(0, "pause.yaml", "v348", "paused to 0 and back, with a set that is deleted meanwhile", 0),
 		row(0, "gone.yaml", "v348", "deleted in the middle of a plan, with all that belongs to it", 0),
 		row(defaultingDiff, "rest.yaml", "v345-first", pull345+", first commit: a set with its defaults is not as rendered, and updated "+
-			"in every pass", 5, idleUpdates, "WriteChurn"),
+			"in every pass", 5, idleUpdates),
 		row(defaultingDiff, "rest.yaml", "v345", pull345+": sets are applied", 0),
 		row(defaultingDiff, "rest.yaml", "v348", pull348+": sets are applied", 0),
 	}

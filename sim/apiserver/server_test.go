@@ -437,7 +437,7 @@ func TestNamespaces(t *testing.T) {
 
 func TestGaps(t *testing.T) {
 	test := newTester(t)
-	test.Server = NewServer(loadKinds(V136), fixedClock)
+	test.Server = NewServer(loadKinds(V136, goldenCRDs()...), fixedClock)
 	if gaps := test.Gaps(); len(gaps) != 0 {
 		t.Errorf("a new server has gaps: %q", gaps)
 	}
