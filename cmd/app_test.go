@@ -55,6 +55,8 @@ func (acted) racers() []entry { return []entry{{"Kubelet", "makes pods ready"}} 
 
 func (acted) faults() []entry { return []entry{{"Crash", "a process dies"}} }
 
+func (acted) detectors() []entry { return []entry{{"Livelock", "the run never comes to rest"}} }
+
 // play is an acted scenario.
 type play struct {
 	act        string

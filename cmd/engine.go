@@ -17,10 +17,11 @@ type engine interface {
 	load(path string) ([]scenario, error)
 	// loadSchedule reads and checks a schedule file, with the scenario that it names. Its errors are the user's to mend.
 	loadSchedule(path string) (recording, error)
-	// reconcilers, racers and faults list what scenarios may name.
+	// reconcilers, racers, faults and detectors list what scenarios may name.
 	reconcilers() []entry
 	racers() []entry
 	faults() []entry
+	detectors() []entry
 }
 
 // scenario is a scenario that was loaded.

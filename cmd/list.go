@@ -11,7 +11,7 @@ import (
 func (a *app) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the reconcilers, racers and faults that scenarios can name",
+		Short: "List the reconcilers, racers, faults and detectors that scenarios can name",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(*cobra.Command, []string) error { return a.list() },
 	}
@@ -31,6 +31,8 @@ func (a *app) list() error {
 	section("Racers (spec.racers[].type)", a.engine.racers())
 	_, _ = fmt.Fprintln(w)
 	section("Faults (spec.faults.rules[].type)", a.engine.faults())
+	_, _ = fmt.Fprintln(w)
+	section("Detectors (spec.detectors[].type)", a.engine.detectors())
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stalemate-dev/stalemate/reactors"
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -63,6 +64,18 @@ func (s simulation) faults() []entry {
 	var entries []entry
 	for _, fault := range schedule.FaultTypes() {
 		entries = append(entries, entry{string(fault), reactors.Doc(fault)})
+	}
+	return entries
+}
+
+func (s simulation) detectors() []entry {
+	var entries []entry
+	for _, t := range detect.Types() {
+		doc := detect.Doc(t)
+		if detect.OptIn(t) {
+			doc += " (off unless a scenario asks for it)"
+		}
+		entries = append(entries, entry{string(t), doc})
 	}
 	return entries
 }

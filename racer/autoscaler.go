@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -192,12 +191,13 @@ func (s *scalePass) over(err error) sim.Action {
 
 func (s *scalePass) begin() sim.Action {
 	a := s.autoscaler
-	namespace, name, _ := strings.Cut(s.key, "/")
+	namespace, name := splitKey(s.key)
 	if a.options.Name == "" {
 		return s.ask(a.env.Kind(a.options.Target.Kind), namespace, a.options.Target.Name)
 	}
 	object, ok := a.view.Get(namespace, name).(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
+		a.recent = nil // another object of the name begins anew
 		return sim.Done()
 	}
 	if object.Spec.Behavior != nil {
@@ -223,7 +223,7 @@ func (s *scalePass) ask(kind *apiserver.Kind, namespace, name string) sim.Action
 		s.autoscaler.env.Problem(fmt.Sprintf("no kind %q in this scenario: nothing to scale", s.autoscaler.options.Target.Kind))
 		return sim.Done()
 	}
-	s.target = target{kind: kind, namespace: namespace, name: name, manager: managerControllers}
+	s.target = targetOf(kind, namespace, name)
 	s.step = scalingRead
 	return sim.Call(s.target.scale())
 }
@@ -374,8 +374,7 @@ func (s *scalePass) updateStatus() sim.Action {
 		s.autoscaler.env.Log(fmt.Sprintf("autoscaling %s: %v", s.key, s.err))
 	}
 	s.step = scalingStatus
-	own := target{kind: s.autoscaler.kind, namespace: s.object.Namespace, name: s.object.Name, manager: managerControllers}
-	return sim.Call(own.updateStatus(s.object))
+	return sim.Call(targetOf(s.autoscaler.kind, s.object.Namespace, s.object.Name).updateStatus(s.object))
 }
 
 // condition sets a condition of the status, if there is one: setConditionInList.

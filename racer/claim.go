@@ -21,7 +21,9 @@ type claim[T apiserver.Object] struct {
 	gvk     schema.GroupVersionKind // the owner's
 	kind    *apiserver.Kind         // what is claimed
 	matches func(obj T) bool
-	adopted func(revision int64) // told of each adoption; may be nil
+	// finalizer, unless it is empty, comes with the adoption, and goes with the release.
+	finalizer string
+	own       *consistency // is told of what was written; may be nil
 
 	candidates []T
 	next       int      // the candidate at hand
@@ -49,14 +51,13 @@ func (c *claim[T]) run(resp *apiserver.Response) (sim.Action, bool) {
 		case claimOwn:
 			c.claimed = append(c.claimed, obj)
 		case claimRelease:
-			return c.ask(callRelease, at.patch(types.StrategicMergePatchType, releasePatch(obj.GetUID(), c.owner.GetUID())))
+			return c.ask(callRelease, at.patch(types.StrategicMergePatchType, c.releasePatch(obj)))
 		case claimAdopt:
 			if !c.mayAdopt.checked {
 				return c.ask(callRecheck, c.ownerAt.get())
 			}
 			if c.mayAdopt.err == nil {
-				patch := adoptPatch(obj.GetUID(), *metav1.NewControllerRef(c.owner, c.gvk))
-				return c.ask(callAdopt, at.patch(types.StrategicMergePatchType, patch))
+				return c.ask(callAdopt, at.patch(types.StrategicMergePatchType, c.adoptPatch(obj)))
 			}
 			c.errs = append(c.errs, fmt.Errorf("can't adopt %s %s/%s (%s): %w",
 				c.kind.Kind, obj.GetNamespace(), obj.GetName(), obj.GetUID(), c.mayAdopt.err))
@@ -72,6 +73,22 @@ func (c *claim[T]) err() error { return utilerrors.NewAggregate(c.errs) }
 func (c *claim[T]) ask(what call, request *apiserver.Request) (sim.Action, bool) {
 	c.calling = what
 	return sim.Call(request), true
+}
+
+func (c *claim[T]) adoptPatch(obj T) []byte {
+	patch := newAdoptPatch(obj.GetUID(), *metav1.NewControllerRef(c.owner, c.gvk))
+	if c.finalizer != "" {
+		patch.Metadata.Finalizers = []string{c.finalizer}
+	}
+	return patch.encode()
+}
+
+func (c *claim[T]) releasePatch(obj T) []byte {
+	patch := newReleasePatch(obj.GetUID(), c.owner.GetUID())
+	if c.finalizer != "" {
+		patch.Metadata.DroppedFinalizers = []string{c.finalizer}
+	}
+	return patch.encode()
 }
 
 // answered takes the answer to a call about the candidate at hand.
@@ -91,8 +108,8 @@ func (c *claim[T]) answered(resp *apiserver.Response) {
 	case callAdopt:
 		switch {
 		case err == nil:
-			if c.adopted != nil {
-				c.adopted(resp.Revision)
+			if c.own != nil {
+				c.own.wroteOwned(c.kind, resp)
 			}
 			c.claimed = append(c.claimed, c.candidates[c.next])
 		case !apierrors.IsNotFound(err):

@@ -3,14 +3,11 @@ package racer
 import (
 	"cmp"
 	"maps"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -76,43 +73,9 @@ func (c *DeploymentController) Start(env sim.RacerEnv) {
 	c.pods = env.Informer(env.Kind("Pod"), c.handlePod)
 }
 
-// sharedEnv is the environment of several controllers in one process, which share their informers.
-type sharedEnv struct {
-	sim.RacerEnv
-	informers map[*apiserver.Kind]*sharedInformer
-}
+func (c *DeploymentController) begin(key string) sim.Task { return &deploymentSync{c: c, key: key} }
 
-type sharedInformer struct {
-	view     *cache.View
-	handlers []func(cache.Delta)
-}
-
-// Informer implements [sim.RacerEnv]. The handlers are called in the order in which they were added.
-func (e *sharedEnv) Informer(kind *apiserver.Kind, handle func(cache.Delta)) *cache.View {
-	shared := e.informers[kind]
-	if shared == nil {
-		shared = &sharedInformer{}
-		e.informers[kind] = shared
-		shared.view = e.RacerEnv.Informer(kind, func(d cache.Delta) {
-			for _, handle := range shared.handlers {
-				handle(d)
-			}
-		})
-	}
-	if handle != nil {
-		shared.handlers = append(shared.handlers, handle)
-	}
-	return shared.view
-}
-
-func (c *DeploymentController) begin(key string) sim.Task {
-	namespace, name, _ := strings.Cut(key, "/")
-	return &deploymentSync{c: c, name: types.NamespacedName{Namespace: namespace, Name: name}, key: key}
-}
-
-func (c *DeploymentController) enqueue(deployment metav1.Object) {
-	c.queue.Add(key(deployment.GetNamespace(), deployment.GetName()))
-}
+func (c *DeploymentController) enqueue(deployment metav1.Object) { c.queue.Add(keyOf(deployment)) }
 
 // done ends a pass without an error, which forgets the errors before.
 func (c *DeploymentController) done(key string) sim.Action {
@@ -172,13 +135,9 @@ func (c *DeploymentController) enqueueOwner(set *appsv1.ReplicaSet) {
 	}
 }
 
-// enqueueMatching queues every Deployment whose selector an orphan matches: one of them may adopt it.
 func (c *DeploymentController) enqueueMatching(set *appsv1.ReplicaSet) {
-	for _, obj := range c.deployments.List(set.Namespace) {
-		selector, err := metav1.LabelSelectorAsSelector(obj.(*appsv1.Deployment).Spec.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(set.Labels)) {
-			c.enqueue(obj)
-		}
+	for _, deployment := range mayAdopt(c.deployments, set, func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector }) {
+		c.enqueue(deployment)
 	}
 }
 
@@ -187,13 +146,8 @@ func (c *DeploymentController) handlePod(d cache.Delta) {
 	if d.Type != apiserver.Deleted {
 		return
 	}
-	pod := d.Object.(*corev1.Pod)
-	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil || ref.Kind != replicaSetGVK.Kind {
-		return
-	}
-	set, ok := c.sets.Get(pod.Namespace, ref.Name).(*appsv1.ReplicaSet)
-	if !ok || set.UID != ref.UID {
+	set := controllerIn[*appsv1.ReplicaSet](c.sets, d.Object.GetNamespace(), metav1.GetControllerOfNoCopy(d.Object))
+	if set == nil {
 		return
 	}
 	deployment := c.resolve(set)
@@ -228,13 +182,5 @@ func (c *DeploymentController) podsOf(set *appsv1.ReplicaSet) []*corev1.Pod {
 
 // resolve returns the cached Deployment that controls a ReplicaSet, or nil.
 func (c *DeploymentController) resolve(set *appsv1.ReplicaSet) *appsv1.Deployment {
-	ref := metav1.GetControllerOfNoCopy(set)
-	if ref == nil || ref.Kind != deploymentGVK.Kind {
-		return nil
-	}
-	deployment, ok := c.deployments.Get(set.Namespace, ref.Name).(*appsv1.Deployment)
-	if !ok || deployment.UID != ref.UID {
-		return nil
-	}
-	return deployment
+	return controllerIn[*appsv1.Deployment](c.deployments, set.Namespace, metav1.GetControllerOfNoCopy(set))
 }

@@ -35,7 +35,7 @@ func (s *deploymentSync) runScales(resp *apiserver.Response) (action sim.Action,
 	for ; s.scaled < len(s.scales); s.scaled++ {
 		next := &s.scales[s.scaled]
 		set := *next.set
-		set.Annotations = cloneAnnotations(set.Annotations)
+		set.Annotations = cloned(set.Annotations)
 		resizes := *set.Spec.Replicas != next.size
 		if news := annotateReplicas(set.Annotations, s.deployment); !resizes && !(next.annotate && news) {
 			continue

@@ -55,9 +55,9 @@ func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 func newReplicaSet(deployment *appsv1.Deployment) *appsv1.ReplicaSet {
 	hash := templateHash(&deployment.Spec.Template, deployment.Status.CollisionCount)
 	template := *deployment.Spec.Template.DeepCopy()
-	template.Labels = withLabel(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
+	template.Labels = withEntry(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
 	selector := deployment.Spec.Selector.DeepCopy()
-	selector.MatchLabels = withLabel(selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
+	selector.MatchLabels = withEntry(selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
 	name := deployment.Name[:min(len(deployment.Name), validation.DNS1123SubdomainMaxLength-1-len(hash))] + "-" + hash
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -68,15 +68,6 @@ func newReplicaSet(deployment *appsv1.Deployment) *appsv1.ReplicaSet {
 			Replicas: new(int32), MinReadySeconds: deployment.Spec.MinReadySeconds, Selector: selector, Template: template,
 		},
 	}
-}
-
-func withLabel(labels map[string]string, key, value string) map[string]string {
-	labels = maps.Clone(labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[key] = value
-	return labels
 }
 
 // sameTemplateButHash reports whether two templates are equal but for the hash in their labels: EqualIgnoreHash.

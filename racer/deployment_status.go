@@ -33,7 +33,7 @@ func hasDeadline(deployment *appsv1.Deployment) bool {
 	return deadline != nil && *deadline != math.MaxInt32
 }
 
-func conditionOf(status *appsv1.DeploymentStatus, conditionType appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+func deploymentCondition(status *appsv1.DeploymentStatus, conditionType appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range status.Conditions {
 		if status.Conditions[i].Type == conditionType {
 			return &status.Conditions[i]
@@ -42,20 +42,20 @@ func conditionOf(status *appsv1.DeploymentStatus, conditionType appsv1.Deploymen
 	return nil
 }
 
-// setCondition sets a condition that has another status or reason than before.
-func setCondition(status *appsv1.DeploymentStatus, condition appsv1.DeploymentCondition) {
-	old := conditionOf(status, condition.Type)
+// setDeploymentCondition sets a condition that has another status or reason than before.
+func setDeploymentCondition(status *appsv1.DeploymentStatus, condition appsv1.DeploymentCondition) {
+	old := deploymentCondition(status, condition.Type)
 	if old != nil && old.Status == condition.Status {
 		if old.Reason == condition.Reason {
 			return
 		}
 		condition.LastTransitionTime = old.LastTransitionTime
 	}
-	removeCondition(status, condition.Type)
+	removeDeploymentCondition(status, condition.Type)
 	status.Conditions = append(status.Conditions, condition)
 }
 
-func removeCondition(status *appsv1.DeploymentStatus, conditionType appsv1.DeploymentConditionType) {
+func removeDeploymentCondition(status *appsv1.DeploymentStatus, conditionType appsv1.DeploymentConditionType) {
 	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c appsv1.DeploymentCondition) bool {
 		return c.Type == conditionType
 	})
@@ -70,7 +70,7 @@ func (s *deploymentSync) newCondition(conditionType appsv1.DeploymentConditionTy
 }
 
 func (s *deploymentSync) setProgressing(status *appsv1.DeploymentStatus, is corev1.ConditionStatus, reason, message string) {
-	setCondition(status, s.newCondition(appsv1.DeploymentProgressing, is, reason, message))
+	setDeploymentCondition(status, s.newCondition(appsv1.DeploymentProgressing, is, reason, message))
 }
 
 // complete reports whether all replicas are new and available, and no old ones are left: DeploymentComplete.
@@ -104,10 +104,10 @@ func (s *deploymentSync) computeStatus() appsv1.DeploymentStatus {
 		status.UpdatedReplicas = s.newSet.Status.Replicas
 	}
 	if sum.available >= minAvailable(s.deployment) {
-		setCondition(&status, s.newCondition(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable",
+		setDeploymentCondition(&status, s.newCondition(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable",
 			"Deployment has minimum availability."))
 	} else {
-		setCondition(&status, s.newCondition(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable",
+		setDeploymentCondition(&status, s.newCondition(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable",
 			"Deployment does not have minimum availability."))
 	}
 	return status
@@ -128,9 +128,9 @@ func (s *deploymentSync) writeProgress(*apiserver.Response) (sim.Action, bool) {
 	status := s.computeStatus()
 	s.noteProgress(&status)
 	if failure := s.replicaFailure(); failure != nil {
-		setCondition(&status, *failure)
+		setDeploymentCondition(&status, *failure)
 	} else {
-		removeCondition(&status, appsv1.DeploymentReplicaFailure)
+		removeDeploymentCondition(&status, appsv1.DeploymentReplicaFailure)
 	}
 	if equality.Semantic.DeepEqual(s.deployment.Status, status) {
 		s.watchDeadline()
@@ -143,10 +143,10 @@ func (s *deploymentSync) writeProgress(*apiserver.Response) (sim.Action, bool) {
 // noteProgress says in the condition Progressing how the rollout gets on, until it is complete.
 func (s *deploymentSync) noteProgress(status *appsv1.DeploymentStatus) {
 	if !hasDeadline(s.deployment) {
-		removeCondition(status, appsv1.DeploymentProgressing)
+		removeDeploymentCondition(status, appsv1.DeploymentProgressing)
 		return
 	}
-	current := conditionOf(&s.deployment.Status, appsv1.DeploymentProgressing)
+	current := deploymentCondition(&s.deployment.Status, appsv1.DeploymentProgressing)
 	if current != nil && current.Reason == reasonAvailable && status.Replicas == status.UpdatedReplicas {
 		return
 	}
@@ -163,9 +163,9 @@ func (s *deploymentSync) noteProgress(status *appsv1.DeploymentStatus) {
 		if current != nil && current.Status == corev1.ConditionTrue {
 			condition.LastTransitionTime = current.LastTransitionTime
 		}
-		removeCondition(status, appsv1.DeploymentProgressing)
+		removeDeploymentCondition(status, appsv1.DeploymentProgressing)
 		status.Conditions = append(status.Conditions, condition)
-	case s.timedOut(conditionOf(status, appsv1.DeploymentProgressing)):
+	case s.timedOut(deploymentCondition(status, appsv1.DeploymentProgressing)):
 		s.setProgressing(status, corev1.ConditionFalse, reasonTimedOut, subject+" has timed out progressing.")
 	}
 }
@@ -191,7 +191,7 @@ func (s *deploymentSync) timedOut(condition *appsv1.DeploymentCondition) bool {
 // In the last second before, and for as long as a deadline that has passed is not noted, upstream looks at it every 5 ms, to no
 // effect; this one waits for the deadline or for an event.
 func (s *deploymentSync) watchDeadline() {
-	condition := conditionOf(&s.deployment.Status, appsv1.DeploymentProgressing)
+	condition := deploymentCondition(&s.deployment.Status, appsv1.DeploymentProgressing)
 	if !hasDeadline(s.deployment) || condition == nil || complete(s.deployment, &s.deployment.Status) || condition.Reason == reasonTimedOut {
 		return
 	}

@@ -20,7 +20,6 @@ import (
 // deploymentSync is one sync of one Deployment: syncDeployment. It walks through its stages as [setSync] does.
 type deploymentSync struct {
 	c     *DeploymentController
-	name  types.NamespacedName
 	key   string
 	stage deploymentStage
 	asked bool // whether an answer is due
@@ -144,12 +143,10 @@ func (s *deploymentSync) over(resp *apiserver.Response) (sim.Action, bool) {
 	return s.c.done(s.key), true
 }
 
-func (s *deploymentSync) target() target {
-	return target{kind: s.c.kind, namespace: s.name.Namespace, name: s.name.Name, manager: managerControllers}
-}
+func (s *deploymentSync) target() target { return targetAt(s.c.kind, s.key) }
 
 func (s *deploymentSync) setTarget(name string) target {
-	return target{kind: s.c.setKind, namespace: s.name.Namespace, name: name, manager: managerControllers}
+	return targetOf(s.c.setKind, s.deployment.Namespace, name)
 }
 
 // putStatus asks for the Deployment's status, and annotations, as the sync has them by now.
@@ -165,22 +162,23 @@ func (s *deploymentSync) body() *appsv1.Deployment {
 }
 
 func (s *deploymentSync) begin(*apiserver.Response) (sim.Action, bool) {
-	cached, ok := s.c.deployments.Get(s.name.Namespace, s.name.Name).(*appsv1.Deployment)
+	namespace, name := splitKey(s.key)
+	cached, ok := s.c.deployments.Get(namespace, name).(*appsv1.Deployment)
 	if !ok {
 		return s.c.done(s.key), true
 	}
 	deployment := *cached
-	deployment.Annotations = cloneAnnotations(cached.Annotations)
+	deployment.Annotations = cloned(cached.Annotations)
 	s.deployment = &deployment
 	selector, err := metav1.LabelSelectorAsSelector(cached.Spec.Selector)
 	if err != nil {
-		return s.fail(fmt.Errorf("deployment %s has invalid label selector: %w", s.name, err))
+		return s.fail(fmt.Errorf("deployment %s has invalid label selector: %w", s.key, err))
 	}
 	s.claim = &claim[*appsv1.ReplicaSet]{
 		owner: cached, ownerAt: s.target(), gvk: deploymentGVK, kind: s.c.setKind,
 		matches: func(set *appsv1.ReplicaSet) bool { return selector.Matches(labels.Set(set.Labels)) },
 	}
-	for _, obj := range s.c.sets.List(s.name.Namespace) {
+	for _, obj := range s.c.sets.List(namespace) {
 		s.claim.candidates = append(s.claim.candidates, obj.(*appsv1.ReplicaSet))
 	}
 	return s.enter(deploymentClaim)
@@ -214,7 +212,7 @@ func (s *deploymentSync) notePause() bool {
 	if !hasDeadline(s.deployment) {
 		return false
 	}
-	condition, paused := conditionOf(&s.deployment.Status, appsv1.DeploymentProgressing), s.deployment.Spec.Paused
+	condition, paused := deploymentCondition(&s.deployment.Status, appsv1.DeploymentProgressing), s.deployment.Spec.Paused
 	switch noted := condition != nil && condition.Reason == reasonPaused; {
 	case condition != nil && condition.Reason == reasonTimedOut, paused == noted:
 		return false
@@ -283,13 +281,13 @@ func (s *deploymentSync) findNew(*apiserver.Response) (sim.Action, bool) {
 // findExisting brings the annotations of a ReplicaSet that exists into line, or, if they are, the Deployment's with them.
 func (s *deploymentSync) findExisting(revision int64) (sim.Action, bool) {
 	set := *s.newSet
-	set.Annotations = cloneAnnotations(set.Annotations)
+	set.Annotations = cloned(set.Annotations)
 	if changed := annotate(set.Annotations, s.deployment, revision); changed || set.Spec.MinReadySeconds != s.deployment.Spec.MinReadySeconds {
 		set.Spec.MinReadySeconds = s.deployment.Spec.MinReadySeconds
 		return s.ask(deploymentUpdated, s.setTarget(set.Name).update(&set))
 	}
 	changed := s.setRevision(set.Annotations[revisionAnnotation])
-	if hasDeadline(s.deployment) && conditionOf(&s.deployment.Status, appsv1.DeploymentProgressing) == nil {
+	if hasDeadline(s.deployment) && deploymentCondition(&s.deployment.Status, appsv1.DeploymentProgressing) == nil {
 		s.setProgressing(&s.deployment.Status, corev1.ConditionTrue, reasonFound, fmt.Sprintf("Found new replica set %q", set.Name))
 		changed = true
 	}
@@ -297,13 +295,6 @@ func (s *deploymentSync) findExisting(revision int64) (sim.Action, bool) {
 		return s.putStatus(deploymentRevision)
 	}
 	return s.enter(s.then)
-}
-
-func cloneAnnotations(annotations map[string]string) map[string]string {
-	if annotations == nil {
-		return map[string]string{}
-	}
-	return maps.Clone(annotations)
 }
 
 // setRevision notes the revision of the Deployment and reports whether it is news.

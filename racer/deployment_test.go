@@ -166,7 +166,7 @@ func TestDeploymentGivesUp(t *testing.T) {
 		t.Errorf("the ReplicaSet was created %d times, want 16", tries)
 	}
 	status := d.get("Deployment", "web").(*appsv1.Deployment).Status
-	if got := conditionOf(&status, appsv1.DeploymentProgressing); got == nil || got.Reason != reasonCreateError {
+	if got := deploymentCondition(&status, appsv1.DeploymentProgressing); got == nil || got.Reason != reasonCreateError {
 		t.Errorf("condition Progressing is %v, want the reason %s", got, reasonCreateError)
 	}
 	d.refuse = nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -54,14 +53,10 @@ func (d *DisruptionController) Start(env sim.RacerEnv) {
 	d.env = env
 	budgetKind, podKind := env.Kind("PodDisruptionBudget"), env.Kind("Pod")
 	d.queue = env.Queue("disruption", 1, func(key string) sim.Task {
-		namespace, name, _ := strings.Cut(key, "/")
-		return &budgetSync{controller: d, scales: map[types.UID]int32{}, target: target{
-			kind: budgetKind, namespace: namespace, name: name, manager: managerControllers}}
+		return &budgetSync{controller: d, scales: map[types.UID]int32{}, target: targetAt(budgetKind, key)}
 	})
 	d.stale = env.Queue("stale-pod-disruption", 1, func(key string) sim.Task {
-		namespace, name, _ := strings.Cut(key, "/")
-		return &staleDisruption{controller: d, target: target{
-			kind: podKind, namespace: namespace, name: name, manager: managerControllers}}
+		return &staleDisruption{controller: d, target: targetAt(podKind, key)}
 	})
 	for _, name := range []string{"ReplicationController", "ReplicaSet", "StatefulSet"} {
 		kind := env.Kind(name)
@@ -69,7 +64,7 @@ func (d *DisruptionController) Start(env sim.RacerEnv) {
 	}
 	d.deployments = env.Informer(env.Kind("Deployment"), nil)
 	d.budgets = env.Informer(budgetKind, func(delta cache.Delta) {
-		d.queue.Add(key(delta.Object.GetNamespace(), delta.Object.GetName()))
+		d.queue.Add(keyOf(delta.Object))
 	})
 	d.pods = env.Informer(podKind, d.handlePod)
 }
@@ -78,7 +73,7 @@ func (d *DisruptionController) handlePod(delta cache.Delta) {
 	pod := delta.Object.(*corev1.Pod)
 	for _, obj := range d.budgets.List(pod.Namespace) {
 		if budget := obj.(*policyv1.PodDisruptionBudget); guards(budget, pod) {
-			d.queue.Add(key(budget.Namespace, budget.Name))
+			d.queue.Add(keyOf(budget))
 			break
 		}
 	}
@@ -86,7 +81,7 @@ func (d *DisruptionController) handlePod(delta cache.Delta) {
 		return
 	}
 	if in, ok := d.staleIn(pod); ok {
-		d.stale.AddAfter(key(pod.Namespace, pod.Name), in)
+		d.stale.AddAfter(keyOf(pod), in)
 	}
 }
 
@@ -126,7 +121,7 @@ func (s *budgetSync) over(err error) sim.Action {
 		return sim.Fail(err)
 	}
 	if s.recheck > 0 {
-		s.controller.queue.AddAfter(key(s.target.namespace, s.target.name), s.recheck)
+		s.controller.queue.AddAfter(keyOf(s.budget), s.recheck)
 	}
 	return sim.Done()
 }
@@ -354,7 +349,7 @@ func (s *staleDisruption) Next(resp *apiserver.Response) sim.Action {
 	case !ok:
 		return sim.Done()
 	case in > 0:
-		d.stale.AddAfter(key(pod.Namespace, pod.Name), in)
+		d.stale.AddAfter(keyOf(pod), in)
 		return sim.Done()
 	}
 	reset := *pod

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,18 +28,16 @@ import (
 // and not touched. Neither are there workloads (an alpha feature), nor the bounds of 500 pods for a sync.
 type JobController struct {
 	env      sim.RacerEnv
-	queue    slowQueue
-	orphans  slowQueue      // pods with the finalizer of a Job that will not take it off
+	queue    *pacedQueue
+	orphans  *pacedQueue    // pods with the finalizer of a Job that will not take it off
 	sweeps   sim.RacerQueue // Jobs all of whose pods may be such
 	expiries sim.RacerQueue
 
 	podKind, jobKind *apiserver.Kind
 	pods, jobs       *cache.View
 
-	// written holds, for each Job, the newest revisions the controller got back from its own writes.
-	written map[string]jobWrites
-	// expected holds, for each Job, the pods whose creation or deletion the pod informer is still to tell of.
-	expected jobExpectations
+	own      *consistency
+	expected expectations
 	// released holds, for each Job, the pods whose finalizers were taken off, until the pod informer tells so.
 	released map[string]map[types.UID]bool
 	// finished holds the Jobs that the controller has finished, until the Job informer tells so.
@@ -49,18 +46,6 @@ type JobController struct {
 	failed map[string]jobFailures
 	// swept holds the selectors of the Jobs that are being swept, which may be gone.
 	swept map[string]labels.Selector
-}
-
-// jobWrites are the revisions of the controller's last own writes on behalf of a Job; zero where there was none.
-type jobWrites struct {
-	uid        types.UID
-	pods, jobs int64
-}
-
-// slowQueue is a queue with a slower back-off than other controllers have.
-type slowQueue struct {
-	sim.RacerQueue
-	failures map[string]int // in a row
 }
 
 var jobGVK = batchv1.SchemeGroupVersion.WithKind("Job")
@@ -78,7 +63,7 @@ const jobWorkers = 5
 // NewJobController returns the controllers for one run.
 func NewJobController() *JobController {
 	return &JobController{
-		written: map[string]jobWrites{}, expected: jobExpectations{}, released: map[string]map[types.UID]bool{},
+		expected: expectations{}, released: map[string]map[types.UID]bool{},
 		finished: map[types.UID]bool{}, failed: map[string]jobFailures{}, swept: map[string]labels.Selector{},
 	}
 }
@@ -87,15 +72,16 @@ func NewJobController() *JobController {
 func (c *JobController) Start(env sim.RacerEnv) {
 	c.env = env
 	c.podKind, c.jobKind = env.Kind("Pod"), env.Kind("Job")
-	slow := func(name string, begin func(key string) sim.Task) slowQueue {
-		return slowQueue{env.Queue(name, jobWorkers, begin), map[string]int{}}
+	paced := func(name string, begin func(key string) sim.Task) *pacedQueue {
+		return newPacedQueue(env, jobRetryFirst, jobRetryLast, env.Queue(name, jobWorkers, begin))
 	}
-	c.queue = slow("job", func(key string) sim.Task { return &jobSync{c: c, key: key} })
-	c.orphans = slow("job-orphan-pod", func(key string) sim.Task { return &jobOrphan{c: c, key: key} })
+	c.queue = paced("job", func(key string) sim.Task { return &jobSync{c: c, key: key} })
+	c.orphans = paced("job-orphan-pod", func(key string) sim.Task { return &jobOrphan{c: c, key: key} })
 	c.sweeps = env.Queue("job-orphan-pods", jobWorkers, func(key string) sim.Task { return &jobSweep{c: c, key: key} })
 	c.expiries = env.Queue("ttl-after-finished", jobWorkers, func(key string) sim.Task { return &jobExpiry{c: c, key: key} })
 	c.jobs = env.Informer(c.jobKind, c.handleJob)
 	c.pods = env.Informer(c.podKind, c.handlePod)
+	c.own = newConsistency(c.pods, c.jobs)
 }
 
 func (c *JobController) handlePod(d cache.Delta) {
@@ -117,7 +103,7 @@ func (c *JobController) handlePod(d cache.Delta) {
 func (c *JobController) podAdded(pod *corev1.Pod) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if job := c.resolve(pod.Namespace, ref); job != nil {
-			c.expected.lower(keyOf(job), 1, 0)
+			c.expected.created(keyOf(job), 1)
 			c.enqueueLater(job)
 		}
 		return
@@ -174,7 +160,7 @@ func (c *JobController) podDeleted(pod *corev1.Pod, gone bool) {
 		}
 		return
 	}
-	c.expected.lower(keyOf(job), 0, 1)
+	c.expected.deleted(keyOf(job), pod)
 	if gone || !tracked(pod) {
 		delete(c.released[keyOf(job)], pod.UID)
 	}
@@ -194,7 +180,7 @@ func (c *JobController) handleJob(d cache.Delta) {
 		c.queue.Add(keyOf(job))
 	case apiserver.Deleted:
 		c.queue.Add(keyOf(job))
-		c.forgetWrites(job)
+		c.own.forgetOwner(job)
 		delete(c.finished, job.UID)
 		delete(c.failed, keyOf(job))
 		c.sweep(job)
@@ -229,102 +215,28 @@ func (c *JobController) sweep(job *batchv1.Job) {
 
 func (c *JobController) enqueueLater(job *batchv1.Job) { c.queue.AddAfter(keyOf(job), jobBatch) }
 
-// enqueueMatching queues every Job whose selector an orphan matches: one of them may adopt it.
 func (c *JobController) enqueueMatching(pod *corev1.Pod) {
-	if len(pod.Labels) == 0 {
-		return
-	}
-	for _, obj := range c.jobs.List(pod.Namespace) {
-		job := obj.(*batchv1.Job)
-		selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
-		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
-			c.enqueueLater(job)
-		}
+	for _, job := range mayAdopt(c.jobs, pod, func(j *batchv1.Job) *metav1.LabelSelector { return j.Spec.Selector }) {
+		c.enqueueLater(job)
 	}
 }
 
-// resolve returns the cached Job a controller reference points to, or nil if there is none with that name and UID.
+// resolve returns the cached Job that a controller reference points to, or nil.
 func (c *JobController) resolve(namespace string, ref *metav1.OwnerReference) *batchv1.Job {
-	if ref.Kind != jobGVK.Kind {
-		return nil
-	}
-	job, _ := c.jobs.Get(namespace, ref.Name).(*batchv1.Job)
-	if job == nil || job.UID != ref.UID {
-		return nil
-	}
-	return job
-}
-
-// ensureReady refuses a sync whose caches do not hold the controller's own writes yet (the feature gate
-// StaleControllerConsistencyJob, on by default in 1.36). Deletes are not tracked.
-func (c *JobController) ensureReady(key string) error {
-	w := c.written[key]
-	for _, check := range []struct {
-		view    *cache.View
-		written int64
-	}{{c.pods, w.pods}, {c.jobs, w.jobs}} {
-		if read := check.view.Revision(); read < check.written {
-			return fmt.Errorf("read version: %d is not as new as written version: %d for group resource %s",
-				read, check.written, check.view.Kind().GroupResource())
-		}
-	}
-	delete(c.written, key)
-	return nil
-}
-
-// wrotePod notes the revision of a pod that the controller wrote, for the object that controls the pod.
-func (c *JobController) wrotePod(resp *apiserver.Response) {
-	ref := metav1.GetControllerOfNoCopy(resp.Object)
-	if ref == nil {
-		return
-	}
-	c.wrote(key(resp.Object.GetNamespace(), ref.Name), ref.UID, func(w *jobWrites) { w.pods = max(w.pods, resp.Revision) })
-}
-
-func (c *JobController) wrote(key string, uid types.UID, note func(*jobWrites)) {
-	w := c.written[key]
-	if w.uid != uid {
-		w = jobWrites{uid: uid}
-	}
-	note(&w)
-	c.written[key] = w
-}
-
-func (c *JobController) forgetWrites(job *batchv1.Job) {
-	if c.written[keyOf(job)].uid == job.UID {
-		delete(c.written, keyOf(job))
-	}
-}
-
-// ended ends a pass over a key; after an error another one comes, later each time.
-func (c *JobController) ended(queue slowQueue, key string, err error) sim.Action {
-	if err == nil {
-		delete(queue.failures, key)
-		return sim.Done()
-	}
-	c.env.Log("error syncing " + key + ", requeuing: " + err.Error())
-	queue.AddAfter(key, min(jobRetryFirst<<min(queue.failures[key], 10), jobRetryLast))
-	queue.failures[key]++
-	return sim.Done()
+	return controllerIn[*batchv1.Job](c.jobs, namespace, ref)
 }
 
 func (c *JobController) podTarget(pod *corev1.Pod) target {
-	return target{kind: c.podKind, namespace: pod.Namespace, name: pod.Name, manager: managerControllers}
+	return targetOf(c.podKind, pod.Namespace, pod.Name)
 }
 
-func (c *JobController) jobTarget(key string) target {
-	namespace, name, _ := strings.Cut(key, "/")
-	return target{kind: c.jobKind, namespace: namespace, name: name, manager: managerControllers}
-}
+func (c *JobController) jobTarget(key string) target { return targetAt(c.jobKind, key) }
 
 func (c *JobController) cachedJob(key string) *batchv1.Job {
-	namespace, name, _ := strings.Cut(key, "/")
+	namespace, name := splitKey(key)
 	job, _ := c.jobs.Get(namespace, name).(*batchv1.Job)
 	return job
 }
-
-// keyOf returns the key of an object in a work queue.
-func keyOf(obj metav1.Object) string { return key(obj.GetNamespace(), obj.GetName()) }
 
 // tracked reports whether a pod has the finalizer that keeps it until its Job has counted it.
 func tracked(pod *corev1.Pod) bool {
@@ -338,12 +250,18 @@ func (c *JobController) untrack(pod *corev1.Pod) *apiserver.Request {
 	return c.podTarget(pod).patch(types.StrategicMergePatchType, []byte(untrackPatch))
 }
 
-// jobFinished reports whether a Job has succeeded or failed for good.
-func jobFinished(job *batchv1.Job) bool {
-	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
-	})
+// finishedCondition returns the condition that says that a Job has succeeded or failed for good, or nil.
+func finishedCondition(job *batchv1.Job) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		c := &job.Status.Conditions[i]
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
 }
+
+func jobFinished(job *batchv1.Job) bool { return finishedCondition(job) != nil }
 
 // unplayed returns the field of a Job that this controller does not know what to do about, or nothing.
 func unplayed(job *batchv1.Job) string {

@@ -2,7 +2,6 @@ package racer
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -41,12 +40,12 @@ type jobOrphan struct {
 // Next implements [sim.Task].
 func (o *jobOrphan) Next(resp *apiserver.Response) sim.Action {
 	if o.called {
-		return o.c.ended(o.c.orphans, o.key, o.c.untracked(resp))
+		return o.c.orphans.over(o.key, o.c.untracked(resp))
 	}
-	namespace, name, _ := strings.Cut(o.key, "/")
+	namespace, name := splitKey(o.key)
 	pod, ok := o.c.pods.Get(namespace, name).(*corev1.Pod)
 	if !ok || !o.c.orphaned(pod) {
-		return o.c.ended(o.c.orphans, o.key, nil)
+		return o.c.orphans.over(o.key, nil)
 	}
 	o.called = true
 	return sim.Call(o.c.untrack(pod))
@@ -56,7 +55,7 @@ func (o *jobOrphan) Next(resp *apiserver.Response) sim.Action {
 func (c *JobController) untracked(resp *apiserver.Response) error {
 	err := failure(resp)
 	if err == nil {
-		c.wrotePod(resp)
+		c.own.wroteOwned(c.podKind, resp)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -76,7 +75,7 @@ type jobSweep struct {
 func (s *jobSweep) Next(resp *apiserver.Response) sim.Action {
 	if !s.begun {
 		s.begun = true
-		namespace, _, _ := strings.Cut(s.key, "/")
+		namespace, _ := splitKey(s.key)
 		for _, obj := range s.c.pods.List(namespace) {
 			if pod := obj.(*corev1.Pod); s.c.swept[s.key].Matches(labels.Set(pod.Labels)) {
 				s.pods = append(s.pods, pod)
@@ -152,14 +151,7 @@ func (e *jobExpiry) due(job *batchv1.Job) bool {
 	if job.DeletionTimestamp != nil || !expires(job) {
 		return false
 	}
-	var finished metav1.Time
-	for _, condition := range job.Status.Conditions {
-		if (condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed) && condition.Status == corev1.ConditionTrue {
-			finished = condition.LastTransitionTime
-			break
-		}
-	}
-	left := finished.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second).Sub(e.c.env.Now())
+	left := finishedCondition(job).LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second).Sub(e.c.env.Now())
 	if left > 0 {
 		e.c.expiries.AddAfter(e.key, left)
 	}

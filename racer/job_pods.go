@@ -1,9 +1,7 @@
 package racer
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +9,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -108,65 +105,6 @@ func podFailed(pod *corev1.Pod, job *batchv1.Job) bool {
 	return !replacesOnlyFailed(job) && terminating(pod) && pod.Status.Phase != corev1.PodSucceeded
 }
 
-// podActive reports whether a pod runs or is to run: IsPodActive of pkg/controller/controller_utils.go.
-func podActive(pod *corev1.Pod) bool { return !terminal(pod) && !terminating(pod) }
-
-// selectPods returns the pods for which something holds.
-func selectPods(pods []*corev1.Pod, holds func(*corev1.Pod) bool) []*corev1.Pod {
-	var selected []*corev1.Pod
-	for _, pod := range pods {
-		if holds(pod) {
-			selected = append(selected, pod)
-		}
-	}
-	return selected
-}
-
-// compareActive puts those pods first that are deleted first: ActivePods of pkg/controller/controller_utils.go.
-func compareActive(a, b *corev1.Pod) int {
-	phase := func(pod *corev1.Pod) int {
-		return slices.Index([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning}, pod.Status.Phase)
-	}
-	order := cmp.Or(
-		compareFlags(a.Spec.NodeName != "", b.Spec.NodeName != ""),
-		phase(a)-phase(b),
-		compareFlags(podReady(a), podReady(b)),
-	)
-	if order == 0 && podReady(a) {
-		order = compareTimes(podCondition(a, corev1.PodReady).LastTransitionTime, podCondition(b, corev1.PodReady).LastTransitionTime)
-	}
-	return cmp.Or(order, restartsOf(b)-restartsOf(a), compareTimes(a.CreationTimestamp, b.CreationTimestamp))
-}
-
-// compareTimes puts no time first, and then the later one.
-func compareTimes(a, b metav1.Time) int {
-	if a.IsZero() || b.IsZero() {
-		return compareFlags(!a.IsZero(), !b.IsZero())
-	}
-	return b.Compare(a.Time)
-}
-
-// compareFlags puts false first.
-func compareFlags(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// restartsOf returns how often the container was restarted that was restarted most often.
-func restartsOf(pod *corev1.Pod) int {
-	most := 0
-	for i := range pod.Status.ContainerStatuses {
-		most = max(most, int(pod.Status.ContainerStatuses[i].RestartCount))
-	}
-	return most
-}
-
 // excess returns the active pods that a Job is to delete, at least so many: activePodsForRemoval. Of an indexed Job these are, first
 // of all, those without an index of its own, and all but one of each index.
 func excess(job *batchv1.Job, active []*corev1.Pod, atLeast int) []*corev1.Pod {
@@ -202,18 +140,9 @@ func duplicates(pods []*corev1.Pod, completions int) (victims, left []*corev1.Po
 	return victims, left
 }
 
-// newJobPod returns a pod for a Job, of a completion index or of none: manageJob, and GetPodFromTemplate of
-// pkg/controller/controller_utils.go.
+// newJobPod returns a pod for a Job, of a completion index or of none, as manageJob makes it.
 func newJobPod(job *batchv1.Job, index int) *corev1.Pod {
-	template := job.Spec.Template.DeepCopy()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: job.Namespace, GenerateName: job.Name + "-",
-			Labels: template.Labels, Annotations: template.Annotations, Finalizers: template.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobGVK)},
-		},
-		Spec: template.Spec,
-	}
+	pod := podFromTemplate(&job.Spec.Template, job, jobGVK)
 	if !tracked(pod) {
 		pod.Finalizers = append(pod.Finalizers, batchv1.JobTrackingFinalizer)
 	}
@@ -225,8 +154,9 @@ func newJobPod(job *batchv1.Job, index int) *corev1.Pod {
 			addIndexVariable(&containers[i])
 		}
 	}
-	number := map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(index)}
-	pod.Labels, pod.Annotations = withEntries(pod.Labels, number), withEntries(pod.Annotations, number)
+	number := strconv.Itoa(index)
+	pod.Labels = withEntry(pod.Labels, batchv1.JobCompletionIndexAnnotation, number)
+	pod.Annotations = withEntry(pod.Annotations, batchv1.JobCompletionIndexAnnotation, number)
 	pod.Spec.Hostname = fmt.Sprintf("%s-%d", job.Name, index)
 	suffix := fmt.Sprintf("-%d-", index)
 	pod.GenerateName = job.Name[:min(len(job.Name), maxGeneratedName-len(suffix))] + suffix
@@ -235,15 +165,6 @@ func newJobPod(job *batchv1.Job, index int) *corev1.Pod {
 
 // maxGeneratedName is how much of a name with a generated end can be given: MaxGeneratedNameLength of k8s.io/apiserver.
 const maxGeneratedName = 58
-
-func withEntries(set, more map[string]string) map[string]string {
-	all := maps.Clone(set)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, more)
-	return all
-}
 
 func addIndexVariable(container *corev1.Container) {
 	const name = "JOB_COMPLETION_INDEX"

@@ -189,7 +189,7 @@ func (s *jobSync) statusWritten(resp *apiserver.Response) error {
 	if s.job.Status.UncountedTerminatedPods == nil {
 		s.job.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
 	}
-	s.c.wrote(s.key, s.job.UID, func(w *jobWrites) { w.jobs = max(w.jobs, resp.Revision) })
+	s.c.own.wrote(s.job, s.c.jobKind, resp.Revision)
 	return nil
 }
 

@@ -38,19 +38,18 @@ type NamespaceControllerOptions struct {
 type NamespaceController struct {
 	options    NamespaceControllerOptions
 	env        sim.RacerEnv
-	queue      sim.RacerQueue
+	queue      *pacedQueue
 	kind       *apiserver.Kind
 	pods       *apiserver.Kind
 	contents   []*apiserver.Kind // those to delete from a namespace, without the pods
 	namespaces *cache.View
-	failures   map[string]int
 	empty      map[types.UID]map[*apiserver.Kind]bool // what was found empty, by namespace
 }
 
 // NewNamespaceController returns the controller for one run.
 func NewNamespaceController(options NamespaceControllerOptions) *NamespaceController {
 	options.Workers = cmp.Or(options.Workers, 10)
-	return &NamespaceController{options: options, failures: map[string]int{}, empty: map[types.UID]map[*apiserver.Kind]bool{}}
+	return &NamespaceController{options: options, empty: map[types.UID]map[*apiserver.Kind]bool{}}
 }
 
 // Start implements [sim.Racer].
@@ -60,9 +59,10 @@ func (n *NamespaceController) Start(env sim.RacerEnv) {
 	n.contents = slices.DeleteFunc(preferred(env.Kinds()), func(kind *apiserver.Kind) bool {
 		return !kind.Namespaced || kind == n.pods
 	})
-	n.queue = env.Queue("namespaces", n.options.Workers, func(name string) sim.Task {
-		return &namespaceSync{controller: n, target: target{kind: n.kind, name: name, manager: managerControllers}}
+	queue := env.Queue("namespaces", n.options.Workers, func(name string) sim.Task {
+		return &namespaceSync{controller: n, target: targetOf(n.kind, "", name)}
 	})
+	n.queue = newPacedQueue(env, namespaceBackoff, namespaceBackoffMax, queue)
 	n.namespaces = env.Informer(n.kind, n.handle)
 }
 
@@ -80,18 +80,11 @@ func (n *NamespaceController) handle(d cache.Delta) {
 	}
 }
 
-// The back-off of the controller's queue: nsControllerRateLimiter.
+// The back-off of the controller's queue, which ends earlier than that of others: nsControllerRateLimiter.
 const (
 	namespaceBackoff    = 5 * time.Millisecond
 	namespaceBackoffMax = time.Minute
 )
-
-// failed puts a namespace back after an error. It does so more often than other controllers in the long run.
-func (n *NamespaceController) failed(name string, err error) {
-	n.env.Log("deletion of namespace " + name + " failed: " + err.Error())
-	n.queue.AddAfter(name, min(namespaceBackoff<<min(n.failures[name], 20), namespaceBackoffMax))
-	n.failures[name]++
-}
 
 // namespaceSync is one pass over a namespace: namespacedResourcesDeleter.Delete of deletion/namespaced_resources_deleter.go.
 type namespaceSync struct {
@@ -156,14 +149,12 @@ func (s *namespaceSync) call(step namespaceStep, request *apiserver.Request) sim
 
 // over ends a pass that leaves nothing to do.
 func (s *namespaceSync) over() sim.Action {
-	delete(s.controller.failures, s.target.name)
-	return sim.Done()
+	return s.controller.queue.over(s.target.name, nil)
 }
 
 // fail ends a pass that is to be made again.
 func (s *namespaceSync) fail(err error) sim.Action {
-	s.controller.failed(s.target.name, err)
-	return sim.Done()
+	return s.controller.queue.over(s.target.name, fmt.Errorf("deletion of namespace %s failed: %w", s.target.name, err))
 }
 
 // gone ends a pass that could not read or write the namespace: with an error, unless it does not exist any more.

@@ -3,7 +3,6 @@ package racer
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -272,11 +271,6 @@ func (n *NodeLifecycle) collectable(pod *corev1.Pod) collectReason {
 	}
 }
 
-func (n *NodeLifecycle) nodeTarget(name string) target {
-	return target{kind: n.nodeKind, name: name, manager: managerControllers}
-}
+func (n *NodeLifecycle) nodeTarget(name string) target { return targetOf(n.nodeKind, "", name) }
 
-func (n *NodeLifecycle) podTarget(key string) target {
-	namespace, name, _ := strings.Cut(key, "/")
-	return target{kind: n.podKind, namespace: namespace, name: name, manager: managerControllers}
-}
+func (n *NodeLifecycle) podTarget(key string) target { return targetAt(n.podKind, key) }

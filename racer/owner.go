@@ -5,7 +5,11 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/cache"
 )
 
 // ownersPatch is a strategic merge patch of ownerReferences; the UID makes it miss a successor of the same name.
@@ -35,20 +39,28 @@ func (p *ownersPatch) encode() []byte {
 
 // adoptPatch adds a controller reference to the object with the given UID.
 func adoptPatch(uid types.UID, owner metav1.OwnerReference) []byte {
-	var patch ownersPatch
+	return newAdoptPatch(uid, owner).encode()
+}
+
+func newAdoptPatch(uid types.UID, owner metav1.OwnerReference) *ownersPatch {
+	patch := &ownersPatch{}
 	patch.Metadata.UID = uid
 	patch.Metadata.OwnerReferences = []any{owner}
-	return patch.encode()
+	return patch
 }
 
 // releasePatch takes owners off the object with the given UID.
 func releasePatch(uid types.UID, owners ...types.UID) []byte {
-	var patch ownersPatch
+	return newReleasePatch(uid, owners...).encode()
+}
+
+func newReleasePatch(uid types.UID, owners ...types.UID) *ownersPatch {
+	patch := &ownersPatch{}
 	patch.Metadata.UID = uid
 	for _, owner := range owners {
 		patch.Metadata.OwnerReferences = append(patch.Metadata.OwnerReferences, droppedOwner{Patch: "delete", UID: owner})
 	}
-	return patch.encode()
+	return patch
 }
 
 // unblockPatch stops the references of an object from blocking the deletion of its owners.
@@ -79,4 +91,41 @@ func without(refs []metav1.OwnerReference, owners []types.UID) []metav1.OwnerRef
 	return slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool {
 		return slices.Contains(owners, ref.UID)
 	})
+}
+
+// sameRef reports whether two references, which may be nil, are to the same controller.
+func sameRef(a, b *metav1.OwnerReference) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion
+}
+
+// controllerIn returns the cached object that a controller reference, which may be nil, points to; the zero value if there is none
+// of that kind, name and UID. As upstream, it does not look at the reference's API group.
+func controllerIn[T apiserver.Object](view *cache.View, namespace string, ref *metav1.OwnerReference) (owner T) {
+	if ref == nil || ref.Kind != view.Kind().Kind {
+		return owner
+	}
+	if obj, ok := view.Get(namespace, ref.Name).(T); ok && obj.GetUID() == ref.UID {
+		return obj
+	}
+	return owner
+}
+
+// mayAdopt returns the cached objects whose selector an orphan matches: one of them may adopt it. As in the listers of client-go
+// (listers/apps/v1, v0.36), an orphan without labels matches none, and a selector of everything selects nothing.
+func mayAdopt[T apiserver.Object](view *cache.View, orphan metav1.Object, selectorOf func(T) *metav1.LabelSelector) []T {
+	if len(orphan.GetLabels()) == 0 {
+		return nil
+	}
+	var owners []T
+	for _, obj := range view.List(orphan.GetNamespace()) {
+		owner := obj.(T)
+		selector, err := metav1.LabelSelectorAsSelector(selectorOf(owner))
+		if err == nil && !selector.Empty() && selector.Matches(labels.Set(orphan.GetLabels())) {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
 }

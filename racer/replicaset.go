@@ -3,14 +3,11 @@ package racer
 import (
 	"cmp"
 	"maps"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -59,14 +56,9 @@ func (c *ReplicaSetController) Start(env sim.RacerEnv) {
 	c.own = newConsistency(c.pods, c.sets)
 }
 
-func (c *ReplicaSetController) begin(key string) sim.Task {
-	namespace, name, _ := strings.Cut(key, "/")
-	return &replicaSync{c: c, name: types.NamespacedName{Namespace: namespace, Name: name}, key: key}
-}
+func (c *ReplicaSetController) begin(key string) sim.Task { return &replicaSync{c: c, key: key} }
 
-func (c *ReplicaSetController) enqueue(set *appsv1.ReplicaSet) {
-	c.queue.Add(key(set.Namespace, set.Name))
-}
+func (c *ReplicaSetController) enqueue(set *appsv1.ReplicaSet) { c.queue.Add(keyOf(set)) }
 
 func (c *ReplicaSetController) handleSet(d cache.Delta) {
 	if d.Recreated() {
@@ -82,11 +74,8 @@ func (c *ReplicaSetController) handleSet(d cache.Delta) {
 
 // setGone forgets all about a set that was deleted, so that one of the same name starts clean.
 func (c *ReplicaSetController) setGone(set *appsv1.ReplicaSet) {
-	name := types.NamespacedName{Namespace: set.Namespace, Name: set.Name}
-	if own := c.own.written[name]; own != nil && own.uid == set.UID {
-		c.own.forget(name)
-	}
-	delete(c.expected, key(set.Namespace, set.Name))
+	c.own.forgetOwner(set)
+	delete(c.expected, keyOf(set))
 	c.enqueue(set)
 }
 
@@ -104,7 +93,7 @@ func (c *ReplicaSetController) handlePod(d cache.Delta) {
 
 func (c *ReplicaSetController) podGone(pod *corev1.Pod) {
 	if set := c.resolve(pod.Namespace, metav1.GetControllerOfNoCopy(pod)); set != nil {
-		c.expected.deleted(key(set.Namespace, set.Name), pod)
+		c.expected.deleted(keyOf(set), pod)
 		c.enqueue(set)
 	}
 }
@@ -114,7 +103,7 @@ func (c *ReplicaSetController) podAdded(pod *corev1.Pod) {
 	if ref == nil {
 		c.enqueueMatching(pod)
 	} else if set := c.resolve(pod.Namespace, ref); set != nil {
-		c.expected.created(key(set.Namespace, set.Name), 1)
+		c.expected.created(keyOf(set), 1)
 		c.enqueue(set)
 	}
 }
@@ -134,8 +123,10 @@ func (c *ReplicaSetController) podUpdated(old, pod *corev1.Pod) {
 	}
 	oldRef, ref := metav1.GetControllerOfNoCopy(old), metav1.GetControllerOfNoCopy(pod)
 	refChanged := !sameRef(oldRef, ref)
-	if set := c.resolve(pod.Namespace, oldRef); refChanged && set != nil {
-		c.enqueue(set)
+	if refChanged {
+		if set := c.resolve(pod.Namespace, oldRef); set != nil {
+			c.enqueue(set)
+		}
 	}
 	if ref == nil {
 		if relabelled || refChanged {
@@ -149,36 +140,19 @@ func (c *ReplicaSetController) podUpdated(old, pod *corev1.Pod) {
 	}
 	c.enqueue(set)
 	if set.Spec.MinReadySeconds > 0 && !podReady(old) && podReady(pod) {
-		c.queue.AddAfter(key(set.Namespace, set.Name), time.Duration(set.Spec.MinReadySeconds)*time.Second)
+		c.queue.AddAfter(keyOf(set), time.Duration(set.Spec.MinReadySeconds)*time.Second)
 	}
 }
 
-// resolve returns the cached set a controller reference points to, or nil if there is none with that name and UID.
+// resolve returns the cached set that a controller reference points to, or nil.
 func (c *ReplicaSetController) resolve(namespace string, ref *metav1.OwnerReference) *appsv1.ReplicaSet {
-	if ref == nil || ref.Kind != replicaSetGVK.Kind {
-		return nil
-	}
-	set := c.cachedSet(types.NamespacedName{Namespace: namespace, Name: ref.Name})
-	if set == nil || set.UID != ref.UID {
-		return nil
-	}
-	return set
+	return controllerIn[*appsv1.ReplicaSet](c.sets, namespace, ref)
 }
 
-// enqueueMatching queues every set whose selector an orphan matches: one of them may adopt it.
 func (c *ReplicaSetController) enqueueMatching(pod *corev1.Pod) {
-	for _, obj := range c.sets.List(pod.Namespace) {
-		set := obj.(*appsv1.ReplicaSet)
-		selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.Labels)) {
-			c.enqueue(set)
-		}
+	for _, set := range mayAdopt(c.sets, pod, func(s *appsv1.ReplicaSet) *metav1.LabelSelector { return s.Spec.Selector }) {
+		c.enqueue(set)
 	}
-}
-
-func (c *ReplicaSetController) cachedSet(name types.NamespacedName) *appsv1.ReplicaSet {
-	set, _ := c.sets.Get(name.Namespace, name.Name).(*appsv1.ReplicaSet)
-	return set
 }
 
 // siblings returns the cached sets that have the same controller as a set, itself included; none if it has no controller.

@@ -2,7 +2,6 @@ package racer
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -21,7 +19,6 @@ import (
 // replicaSync is one sync of one ReplicaSet: syncReplicaSet. It walks through its stages as [setSync] does.
 type replicaSync struct {
 	c     *ReplicaSetController
-	name  types.NamespacedName
 	key   string
 	stage replicaStage
 
@@ -32,11 +29,9 @@ type replicaSync struct {
 	active      []*corev1.Pod // the set's own
 	terminating []*corev1.Pod
 
-	missing   int // pods to create
-	created   int // that were
-	batch     batch
+	creates   slowStart
 	victims   []*corev1.Pod // to delete
-	next      int           // of what is created or deleted
+	next      int           // of the victims
 	asked     bool          // whether an answer is due
 	manageErr error
 
@@ -96,34 +91,33 @@ func (s *replicaSync) ask(request *apiserver.Request) (sim.Action, bool) {
 	return sim.Call(request), true
 }
 
-func (s *replicaSync) target() target {
-	return target{kind: s.c.setKind, namespace: s.name.Namespace, name: s.name.Name, manager: managerControllers}
-}
+func (s *replicaSync) target() target { return targetAt(s.c.setKind, s.key) }
 
 func (s *replicaSync) podTarget(name string) target {
-	return target{kind: s.c.podKind, namespace: s.name.Namespace, name: name, manager: managerControllers}
+	return targetOf(s.c.podKind, s.set.Namespace, name)
 }
 
 func (s *replicaSync) begin(*apiserver.Response) (sim.Action, bool) {
-	if err := s.c.own.ensureReady(s.name); err != nil {
+	if err := s.c.own.ensureReady(s.key); err != nil {
 		return sim.Fail(err), true
 	}
-	s.set = s.c.cachedSet(s.name)
+	namespace, name := splitKey(s.key)
+	s.set, _ = s.c.sets.Get(namespace, name).(*appsv1.ReplicaSet)
 	if s.set == nil {
-		s.c.own.forget(s.name)
+		s.c.own.forget(s.key)
 		delete(s.c.expected, s.key)
 		return sim.Done(), true
 	}
 	s.manages = s.c.expected.satisfied(s.key, s.c.env.Now())
 	selector, err := metav1.LabelSelectorAsSelector(s.set.Spec.Selector)
 	if err != nil {
-		s.c.env.Log(fmt.Sprintf("ReplicaSet %s: bad selector: %v", s.name, err))
+		s.c.env.Log(fmt.Sprintf("ReplicaSet %s: bad selector: %v", s.key, err))
 		return sim.Done(), true // a retry would not help
 	}
 	s.selector = selector
 	s.claim = &claim[*corev1.Pod]{
 		owner: s.set, ownerAt: s.target(), gvk: replicaSetGVK, kind: s.c.podKind, matches: s.matches,
-		adopted: func(revision int64) { s.c.own.wrote(s.set, s.c.podKind, revision) },
+		own: s.c.own,
 	}
 	for _, obj := range s.c.pods.List(s.set.Namespace) {
 		pod := obj.(*corev1.Pod)
@@ -161,9 +155,8 @@ func (s *replicaSync) manage(*apiserver.Response) (sim.Action, bool) {
 	}
 	switch diff := len(s.active) - int(*s.set.Spec.Replicas); {
 	case diff < 0:
-		s.missing = min(-diff, maxReplicasAtOnce)
-		s.c.expected.expectCreations(s.key, s.missing, s.c.env.Now())
-		s.batch = batch{size: 1, end: 1}
+		s.creates = newSlowStart(min(-diff, maxReplicasAtOnce), 0)
+		s.c.expected.expect(s.key, s.creates.total, 0, s.c.env.Now())
 		return s.enter(replicaCreate)
 	case diff > 0:
 		s.victims = s.toDelete(min(diff, maxReplicasAtOnce))
@@ -174,49 +167,25 @@ func (s *replicaSync) manage(*apiserver.Response) (sim.Action, bool) {
 	}
 }
 
-// createPods creates the missing pods, in batches of 1, 2, 4 and so on, up to the end of the first batch in which one fails.
+// createPods creates the missing pods.
 func (s *replicaSync) createPods(resp *apiserver.Response) (sim.Action, bool) {
 	if s.asked {
 		s.asked = false
-		s.next++
-		switch err := failure(resp); {
-		case err == nil:
-			s.created++
+		err := failure(resp)
+		if err == nil {
 			s.c.own.wrote(s.set, s.c.podKind, resp.Revision)
-		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			s.created++ // counts as one: nothing can be created any more, and nothing needs to be
-		default:
-			s.batch.errs = append(s.batch.errs, err)
 		}
-	}
-	if s.next == min(s.batch.end, s.missing) {
-		if len(s.batch.errs) > 0 {
-			s.manageErr = s.batch.errs[0]
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			err = nil // counts as created: nothing can be any more, and nothing needs to be
 		}
-		if s.manageErr != nil || s.next == s.missing {
-			s.c.expected.created(s.key, s.missing-s.created) // those that were not created will not be seen
-			return s.enter(replicaStatus)
-		}
-		s.batch.size *= 2
-		s.batch.end += s.batch.size
+		s.creates.note(err)
 	}
-	return s.ask(s.podTarget("").create(podOf(s.set)))
-}
-
-// podOf returns a new pod of a set.
-func podOf(set *appsv1.ReplicaSet) *corev1.Pod {
-	template := &set.Spec.Template
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       set.Namespace,
-			GenerateName:    set.Name + "-",
-			Labels:          maps.Clone(template.Labels),
-			Annotations:     maps.Clone(template.Annotations),
-			Finalizers:      slices.Clone(template.Finalizers),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, replicaSetGVK)},
-		},
-		Spec: *template.Spec.DeepCopy(),
+	if s.creates.over() {
+		s.manageErr = s.creates.firstError()
+		s.c.expected.created(s.key, s.creates.missing()) // those will not be seen
+		return s.enter(replicaStatus)
 	}
+	return s.ask(s.podTarget("").create(podFromTemplate(&s.set.Spec.Template, s.set, replicaSetGVK)))
 }
 
 // deletePods deletes all victims, and fails for the first that could not be.
@@ -227,8 +196,8 @@ func (s *replicaSync) deletePods(resp *apiserver.Response) (sim.Action, bool) {
 		s.next++
 		if err := failure(resp); err != nil {
 			s.c.expected.deleted(s.key, victim)
-			if !apierrors.IsNotFound(err) && s.manageErr == nil {
-				s.manageErr = fmt.Errorf("unable to delete pods: %w", err)
+			if !apierrors.IsNotFound(err) {
+				s.manageErr = firstError(s.manageErr, fmt.Errorf("unable to delete pods: %w", err))
 			}
 		}
 	}

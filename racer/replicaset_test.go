@@ -104,7 +104,7 @@ func TestExpectations(t *testing.T) {
 func TestExpectationsExpire(t *testing.T) {
 	now := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 	expected := expectations{}
-	expected.expectCreations("a", 2, now)
+	expected.expect("a", 2, 0, now)
 	expected.created("a", 1)
 	if expected.satisfied("a", now.Add(expectationsTimeout)) {
 		t.Error("one of two creations was seen, and the time is not up")
@@ -178,7 +178,7 @@ func TestStatusIsTriedTwice(t *testing.T) {
 // TestReplicaSetAdopts checks that a ReplicaSet takes in a pod that matches, after a live read, and none while it is deleted.
 func TestReplicaSetAdopts(t *testing.T) {
 	d, _ := newReplicasDriver(t)
-	pod := podOf(replicasOf(1))
+	pod := podFromTemplate(&replicasOf(1).Spec.Template, replicasOf(1), replicaSetGVK)
 	pod.Name, pod.OwnerReferences = "stray", nil
 	d.create("Pod", pod)
 	set := replicasOf(1)
@@ -192,7 +192,7 @@ func TestReplicaSetAdopts(t *testing.T) {
 		t.Errorf("the set was not read before it adopted: %v", d.calls)
 	}
 	d.delete("ReplicaSet", "web", metav1.DeletePropagationBackground)
-	other := podOf(replicasOf(1))
+	other := podFromTemplate(&replicasOf(1).Spec.Template, replicasOf(1), replicaSetGVK)
 	other.Name, other.OwnerReferences = "late", nil
 	d.create("Pod", other)
 	d.settle()

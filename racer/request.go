@@ -1,12 +1,12 @@
 package racer
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
@@ -25,6 +25,17 @@ type target struct {
 	namespace string
 	name      string
 	manager   string
+}
+
+// targetOf returns an object that a controller of kube-controller-manager makes calls about.
+func targetOf(kind *apiserver.Kind, namespace, name string) target {
+	return target{kind: kind, namespace: namespace, name: name, manager: managerControllers}
+}
+
+// targetAt is targetOf for the object of a key.
+func targetAt(kind *apiserver.Kind, key string) target {
+	namespace, name := splitKey(key)
+	return targetOf(kind, namespace, name)
 }
 
 func (t target) request(verb schedule.Verb) *apiserver.Request {
@@ -86,6 +97,21 @@ func (t target) bind(uid types.UID, node string) *apiserver.Request {
 	return r
 }
 
+// call is the kind of request whose answer a step machine waits for.
+type call uint8
+
+const (
+	callNone call = iota
+	callRecheck
+	callAdopt
+	callRelease
+	callCreate
+	callInspect
+	callRenumber
+	callDelete
+	callStatus
+)
+
 // failure returns the error of a response as an interface that is nil on success.
 func failure(resp *apiserver.Response) error {
 	if resp.Err == nil {
@@ -94,35 +120,19 @@ func failure(resp *apiserver.Response) error {
 	return resp.Err
 }
 
-// backoff is one of the schedules of client-go's retry.RetryOnConflict, without its 10 % of jitter.
-type backoff struct {
-	tries  int
-	pause  time.Duration
-	factor int
+// over ends a pass. An object that is gone needs no retry. A conflict does: not every one comes from another write, whose
+// event would bring the key back.
+func over(err error) sim.Action {
+	if err == nil || apierrors.IsNotFound(err) {
+		return sim.Done()
+	}
+	return sim.Fail(err)
 }
 
-// The schedules of client-go/util/retry, v0.36.
-var (
-	defaultRetry   = backoff{tries: 5, pause: 10 * time.Millisecond, factor: 1}
-	defaultBackoff = backoff{tries: 4, pause: 10 * time.Millisecond, factor: 5}
-)
-
-// after returns how long to pause after a number of failed tries, and false if that was the last try.
-func (b backoff) after(failed int) (time.Duration, bool) {
-	if failed >= b.tries {
-		return 0, false
+// firstError returns the first of the errors that came one after the other.
+func firstError(first, err error) error {
+	if first != nil {
+		return first
 	}
-	pause := b.pause
-	for range failed - 1 {
-		pause *= time.Duration(b.factor)
-	}
-	return pause, true
-}
-
-// key returns the name of an object as a work queue's key: "namespace/name", or "name" for a cluster-scoped object.
-func key(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
+	return err
 }

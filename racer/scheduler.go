@@ -3,7 +3,6 @@ package racer
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +44,7 @@ func (s *Scheduler) Start(env sim.RacerEnv) {
 	s.env = env
 	s.kind = env.Kind("Pod")
 	s.queue = env.Queue("pods", 1, func(key string) sim.Task {
-		namespace, name, _ := strings.Cut(key, "/")
+		namespace, name := splitKey(key)
 		return &binding{scheduler: s, target: target{
 			kind: s.kind, namespace: namespace, name: name, manager: managerScheduler}}
 	})
@@ -55,7 +54,7 @@ func (s *Scheduler) Start(env sim.RacerEnv) {
 
 func (s *Scheduler) handlePod(d cache.Delta) {
 	if pod := d.Object.(*corev1.Pod); d.Type != apiserver.Deleted && schedulable(pod) && !unschedulable(pod) {
-		s.queue.Add(key(pod.Namespace, pod.Name))
+		s.queue.Add(keyOf(pod))
 	}
 }
 
@@ -66,7 +65,7 @@ func (s *Scheduler) handleNode(cache.Delta) {
 	}
 	for _, obj := range s.pods.List("") {
 		if pod := obj.(*corev1.Pod); schedulable(pod) {
-			s.queue.Add(key(pod.Namespace, pod.Name))
+			s.queue.Add(keyOf(pod))
 		}
 	}
 }

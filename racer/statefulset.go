@@ -3,7 +3,6 @@ package racer
 import (
 	"cmp"
 	"maps"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -78,14 +77,9 @@ func (c *StatefulSetController) Start(env sim.RacerEnv) {
 	c.own = newConsistency(c.pods, c.sets, c.claims)
 }
 
-func (c *StatefulSetController) begin(key string) sim.Task {
-	namespace, name, _ := strings.Cut(key, "/")
-	return &setSync{c: c, key: types.NamespacedName{Namespace: namespace, Name: name}}
-}
+func (c *StatefulSetController) begin(key string) sim.Task { return &setSync{c: c, key: key} }
 
-func (c *StatefulSetController) enqueue(set metav1.Object) {
-	c.queue.Add(key(set.GetNamespace(), set.GetName()))
-}
+func (c *StatefulSetController) enqueue(set metav1.Object) { c.queue.Add(keyOf(set)) }
 
 func (c *StatefulSetController) handleSet(d cache.Delta) {
 	if d.Type == apiserver.Deleted || d.Recreated() {
@@ -141,7 +135,7 @@ func (c *StatefulSetController) podUpdated(old, pod *corev1.Pod) {
 		}
 		c.enqueue(set)
 		if set.Spec.MinReadySeconds > 0 && !podReady(old) && podReady(pod) {
-			c.queue.AddAfter(key(set.Namespace, set.Name), time.Duration(set.Spec.MinReadySeconds)*time.Second)
+			c.queue.AddAfter(keyOf(set), time.Duration(set.Spec.MinReadySeconds)*time.Second)
 		}
 		return
 	}
@@ -150,31 +144,20 @@ func (c *StatefulSetController) podUpdated(old, pod *corev1.Pod) {
 	}
 }
 
-// resolve returns the cached set a controller reference points to, or nil if there is none with that name and UID.
+// resolve returns the cached set that a controller reference points to, or nil.
 func (c *StatefulSetController) resolve(namespace string, ref *metav1.OwnerReference) *appsv1.StatefulSet {
-	if ref == nil || ref.Kind != c.setKind.Kind {
-		return nil
-	}
-	set := c.cachedSet(types.NamespacedName{Namespace: namespace, Name: ref.Name})
-	if set == nil || set.UID != ref.UID {
-		return nil
-	}
-	return set
+	return controllerIn[*appsv1.StatefulSet](c.sets, namespace, ref)
 }
 
-// enqueueMatching queues every set whose selector an orphan matches: one of them may adopt it.
 func (c *StatefulSetController) enqueueMatching(pod *corev1.Pod) {
-	for _, obj := range c.sets.List(pod.Namespace) {
-		set := obj.(*appsv1.StatefulSet)
-		selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.Labels)) {
-			c.enqueue(set)
-		}
+	for _, set := range mayAdopt(c.sets, pod, func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector }) {
+		c.enqueue(set)
 	}
 }
 
-func (c *StatefulSetController) cachedSet(key types.NamespacedName) *appsv1.StatefulSet {
-	set, _ := c.sets.Get(key.Namespace, key.Name).(*appsv1.StatefulSet)
+func (c *StatefulSetController) cachedSet(key string) *appsv1.StatefulSet {
+	namespace, name := splitKey(key)
+	set, _ := c.sets.Get(namespace, name).(*appsv1.StatefulSet)
 	return set
 }
 
@@ -186,15 +169,4 @@ func (c *StatefulSetController) cachedPod(namespace, name string) *corev1.Pod {
 func (c *StatefulSetController) cachedClaim(namespace, name string) *corev1.PersistentVolumeClaim {
 	claim, _ := c.claims.Get(namespace, name).(*corev1.PersistentVolumeClaim)
 	return claim
-}
-
-func (c *StatefulSetController) target(kind *apiserver.Kind, namespace, name string) target {
-	return target{kind: kind, namespace: namespace, name: name, manager: managerControllers}
-}
-
-func sameRef(a, b *metav1.OwnerReference) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion
 }

@@ -21,9 +21,7 @@ func claimName(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, 
 func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, ordinal int) *corev1.PersistentVolumeClaim {
 	claim := template.DeepCopy()
 	claim.Name, claim.Namespace = claimName(set, template, ordinal), set.Namespace
-	if claim.Labels == nil {
-		claim.Labels = make(map[string]string, len(set.Spec.Selector.MatchLabels))
-	}
+	claim.Labels = cloned(claim.Labels)
 	maps.Copy(claim.Labels, set.Spec.Selector.MatchLabels)
 	return claim
 }

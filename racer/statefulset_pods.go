@@ -16,17 +16,6 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 )
 
-// maxBatch is the largest number of pods that a set with parallel pod management works on at a time.
-const maxBatch = 500
-
-// batch counts through a list of pods. A set with ordered pods stops at the first that must be waited for or fails. One
-// with parallel pods starts slowly, 1, 2, 4 and so on at a time, and stops after a batch in which one failed; the calls
-// of a batch, which the real controller makes concurrently, come one pod after the other here.
-type batch struct {
-	size, end int
-	errs      []error
-}
-
 // plan computes the first status and sorts the pods into replicas, present and planned, and condemned ones.
 func (s *setSync) plan() error {
 	collisions := s.collisions
@@ -116,28 +105,28 @@ func (s *setSync) recount() {
 }
 
 func (s *setSync) processReplicas(resp *apiserver.Response) (sim.Action, bool) {
-	return s.workThrough(resp, jobReplica, s.replicas, stageCondemnedClaims)
+	return s.workThrough(resp, taskReplica, s.replicas, stageCondemnedClaims)
 }
 
 func (s *setSync) fixCondemnedClaims(resp *apiserver.Response) (sim.Action, bool) {
-	return s.workThrough(resp, jobClaims, s.condemned, stageCondemned)
+	return s.workThrough(resp, taskClaims, s.condemned, stageCondemned)
 }
 
 func (s *setSync) processCondemned(resp *apiserver.Response) (sim.Action, bool) {
-	return s.workThrough(resp, jobCondemned, s.condemned, stageUpdate)
+	return s.workThrough(resp, taskCondemned, s.condemned, stageUpdate)
 }
 
-// workThrough does a job on each pod of a list, in the order and batches that the set's pod management asks for.
-func (s *setSync) workThrough(resp *apiserver.Response, j job, pods []*corev1.Pod, then stage) (sim.Action, bool) {
+// workThrough does a task on each pod of a list, in the order and batches that the set's pod management asks for.
+func (s *setSync) workThrough(resp *apiserver.Response, task podTask, pods []*corev1.Pod, then setStage) (sim.Action, bool) {
 	if s.work == nil {
-		s.batch = batch{size: 1, end: 1}
+		s.batch = newSlowStart(len(pods), maxBatch)
 	}
 	for {
 		if s.work == nil {
 			if s.next == len(pods) {
 				return s.enter(then)
 			}
-			s.work = &podWork{sync: s, job: j, pod: pods[s.next]}
+			s.work = &podWork{sync: s, task: task, pod: pods[s.next]}
 		}
 		action, yield := s.work.run(resp)
 		if yield {
@@ -147,28 +136,24 @@ func (s *setSync) workThrough(resp *apiserver.Response, j job, pods []*corev1.Po
 		exit, err := s.work.exit, s.work.err
 		s.work = nil
 		s.next++
-		if s.stop(exit, err, len(pods)) {
+		if s.stop(exit, err) {
 			s.recount()
 			return s.enter(stageStatus)
 		}
 	}
 }
 
-// stop takes the outcome of the work on one pod and reports whether the sync must not go on to the next.
-func (s *setSync) stop(exit bool, err error, pods int) bool {
+// stop takes the outcome of the work on one pod and reports whether the sync must not go on to the next: a set with ordered pods
+// stops at the first that must be waited for or fails.
+func (s *setSync) stop(exit bool, err error) bool {
 	if !burst(s.set) {
 		s.err = err
 		return exit || err != nil
 	}
-	if err != nil {
-		s.batch.errs = append(s.batch.errs, err)
+	s.batch.note(err)
+	if s.batch.over() {
+		s.err = utilerrors.NewAggregate(s.batch.errs)
 	}
-	if s.next < min(s.batch.end, pods) {
-		return false
-	}
-	s.batch.size = min(2*s.batch.size, maxBatch)
-	s.batch.end += s.batch.size
-	s.err = utilerrors.NewAggregate(s.batch.errs)
 	return s.err != nil
 }
 
@@ -324,7 +309,7 @@ func (s *setSync) end(*apiserver.Response) (sim.Action, bool) {
 		if at, ok := nextAvailability(s.pods, minReady, s.now); ok {
 			in = max(0, at.Sub(s.c.env.Now()))
 		}
-		s.c.queue.AddAfter(key(s.key.Namespace, s.key.Name), in)
+		s.c.queue.AddAfter(s.key, in)
 	}
 	return sim.Done(), true
 }

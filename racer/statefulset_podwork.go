@@ -2,7 +2,6 @@ package racer
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -19,7 +18,7 @@ import (
 // podWork is what one sync does about one pod: a step machine within the step machine of the sync.
 type podWork struct {
 	sync *setSync
-	job  job
+	task podTask
 	pod  *corev1.Pod // immutable; replaced by a copy to change it
 
 	step   podStep
@@ -35,13 +34,13 @@ type podWork struct {
 	err  error
 }
 
-// job is what a sync wants of a pod.
-type job uint8
+// podTask is what a sync wants of a pod.
+type podTask uint8
 
 const (
-	jobReplica   job = iota // create it, or bring it into line
-	jobClaims               // fix the owners of a condemned pod's claims
-	jobCondemned            // delete it
+	taskReplica   podTask = iota // create it, or bring it into line
+	taskClaims                   // fix the owners of a condemned pod's claims
+	taskCondemned                // delete it
 )
 
 type podStep uint8
@@ -115,10 +114,10 @@ func (w *podWork) set() *appsv1.StatefulSet { return w.sync.set }
 func (w *podWork) ordered() bool { return !burst(w.sync.set) }
 
 func (w *podWork) decide(*apiserver.Response) (sim.Action, bool) {
-	switch w.job {
-	case jobClaims:
+	switch w.task {
+	case taskClaims:
 		return w.decideClaims()
-	case jobCondemned:
+	case taskCondemned:
 		return w.decideCondemned()
 	default:
 		return w.decideReplica()
@@ -224,7 +223,7 @@ func (w *podWork) createClaims(resp *apiserver.Response) (sim.Action, bool) {
 		claim := w.cachedClaim(template)
 		if claim == nil {
 			claim = newClaim(w.set(), template, ordinalOf(w.pod))
-			return w.ask(stepClaims, c.target(c.claimKind, claim.Namespace, claim.Name).create(claim))
+			return w.ask(stepClaims, targetOf(c.claimKind, claim.Namespace, claim.Name).create(claim))
 		}
 		if claim.DeletionTimestamp != nil {
 			w.errs = append(w.errs, fmt.Errorf("pvc %s is being deleted", claim.Name))
@@ -267,7 +266,7 @@ func (w *podWork) fixOwners(resp *apiserver.Response) (sim.Action, bool) {
 		claim := w.cachedClaim(template)
 		if claim != nil && !claimOwnersMatch(claim, w.set(), w.pod) {
 			changed := withOwners(claim, w.set(), w.pod)
-			return w.ask(stepOwners, c.target(c.claimKind, claim.Namespace, claim.Name).update(changed))
+			return w.ask(stepOwners, targetOf(c.claimKind, claim.Namespace, claim.Name).update(changed))
 		}
 		w.next++
 	}
@@ -353,18 +352,8 @@ func (w *podWork) paused(*apiserver.Response) (sim.Action, bool) { return w.ente
 
 // newPod returns the pod of an ordinal made from a template, as the set creates it.
 func newPod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, revision string, ordinal int) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       set.Namespace,
-			Name:            podName(set, ordinal),
-			GenerateName:    set.Name + "-",
-			Labels:          maps.Clone(template.Labels),
-			Annotations:     maps.Clone(template.Annotations),
-			Finalizers:      slices.Clone(template.Finalizers),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, setGVK)},
-		},
-		Spec: *template.Spec.DeepCopy(),
-	}
+	pod := podFromTemplate(template, set, setGVK)
+	pod.Name = podName(set, ordinal)
 	pod = withIdentity(set, pod)
 	pod.Labels[appsv1.StatefulSetRevisionLabel] = revision
 	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
@@ -389,10 +378,7 @@ func withIdentity(set *appsv1.StatefulSet, pod *corev1.Pod) *corev1.Pod {
 	ordinal := ordinalOf(pod)
 	changed := *pod
 	changed.Namespace, changed.Name = set.Namespace, podName(set, ordinal)
-	changed.Labels = maps.Clone(pod.Labels)
-	if changed.Labels == nil {
-		changed.Labels = map[string]string{}
-	}
+	changed.Labels = cloned(pod.Labels)
 	changed.Labels[appsv1.StatefulSetPodNameLabel] = changed.Name
 	changed.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinal)
 	return &changed

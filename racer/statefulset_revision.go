@@ -46,16 +46,11 @@ func NewRevision(set *appsv1.StatefulSet, number int64) (*appsv1.ControllerRevis
 
 func newRevision(set *appsv1.StatefulSet, data []byte, number int64, collisions int32) *appsv1.ControllerRevision {
 	hash := revisionHash(data, collisions)
-	labels := maps.Clone(set.Spec.Template.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[revisionHashLabel] = hash
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       set.Namespace,
 			Name:            revisionName(set.Name, hash),
-			Labels:          labels,
+			Labels:          withEntry(set.Spec.Template.Labels, revisionHashLabel, hash),
 			Annotations:     maps.Clone(set.Annotations),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, setGVK)},
 		},

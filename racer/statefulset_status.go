@@ -71,49 +71,6 @@ func burst(set *appsv1.StatefulSet) bool {
 // created reports whether the API server has the pod: one that the controller only plans has no phase.
 func created(pod *corev1.Pod) bool { return pod.Status.Phase != "" }
 
-func terminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
-
-func podCondition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == conditionType {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
-func podReady(pod *corev1.Pod) bool {
-	ready := podCondition(pod, corev1.PodReady)
-	return ready != nil && ready.Status == corev1.ConditionTrue
-}
-
-func runningAndReady(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodRunning && podReady(pod)
-}
-
-// availableIn returns how long a ready pod must still stay ready to be available: zero or less if it is available.
-func availableIn(pod *corev1.Pod, minReadySeconds int32, now time.Time) time.Duration {
-	if minReadySeconds == 0 {
-		return 0
-	}
-	since := podCondition(pod, corev1.PodReady).LastTransitionTime
-	return since.Add(time.Duration(minReadySeconds) * time.Second).Sub(now)
-}
-
-// available reports whether a pod has been ready for long enough. One that does not say since when never has.
-func available(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool {
-	ready := podCondition(pod, corev1.PodReady)
-	if ready == nil || ready.Status != corev1.ConditionTrue || minReadySeconds > 0 && ready.LastTransitionTime.IsZero() {
-		return false
-	}
-	return availableIn(pod, minReadySeconds, now) <= 0
-}
-
-// unavailable reports whether a pod counts against a rolling update and against ordered scaling.
-func unavailable(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool {
-	return terminating(pod) || !runningAndReady(pod) || !available(pod, minReadySeconds, now)
-}
-
 func podRevision(pod *corev1.Pod) string { return pod.Labels[appsv1.StatefulSetRevisionLabel] }
 
 // countReplicas sets the counters of a status from lists of pods. Terminating pods count as replicas and as ready, but
@@ -169,18 +126,4 @@ func statusDiffers(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) bo
 		status.AvailableReplicas != old.AvailableReplicas ||
 		status.CurrentRevision != old.CurrentRevision ||
 		status.UpdateRevision != old.UpdateRevision
-}
-
-// nextAvailability returns when the next of the ready pods that are not available now becomes so, and false if none does.
-func nextAvailability(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (next time.Time, found bool) {
-	for _, pod := range pods {
-		if !podReady(pod) {
-			continue
-		}
-		at := now.Add(availableIn(pod, minReadySeconds, now))
-		if at.After(now) && (!found || at.Before(next)) {
-			next, found = at, true
-		}
-	}
-	return next, found
 }

@@ -20,8 +20,8 @@ import (
 // wants taken, and is called again with the response (nil after a pause), until it enters another stage.
 type setSync struct {
 	c     *StatefulSetController
-	key   types.NamespacedName
-	stage stage
+	key   string
+	stage setStage
 
 	// What the caches held when the sync began; immutable.
 	set      *appsv1.StatefulSet
@@ -46,32 +46,32 @@ type setSync struct {
 	replicas         []*corev1.Pod // by ordinal; missing ones are planned, with no phase
 	condemned        []*corev1.Pod // highest ordinal first
 	firstUnavailable *corev1.Pod
-	batch            batch
+	batch            slowStart // of a set with parallel pod management
 	work             *podWork
 	victims          []*corev1.Pod // to be deleted for the update
 	written          *appsv1.StatefulSet
 	err              error // ends the sync, but only after the status is written
 }
 
-type stage uint8
+type setStage uint8
 
 // The stages, with the functions of pkg/controller/statefulset (v1.36.3) that they play.
 const (
-	stageBegin           stage = iota // sync, up to its first call
-	stageAdoptRevisions               // adoptOrphanRevisions
-	stageClaimPods                    // getPodsForStatefulSet
-	stageRevisions                    // getStatefulSetRevisions, and the calculations that updateStatefulSet begins with
-	stageReplicas                     // processReplica, for each ordinal of the set
-	stageCondemnedClaims              // fixPodClaim, for each pod beyond them
-	stageCondemned                    // processCondemned, for the same pods
-	stageUpdate                       // the rolling update at the end of updateStatefulSet
-	stageStatus                       // completeRollingUpdate, updateStatefulSetStatus
-	stageTruncate                     // truncateHistory
-	stageEnd                          // the end of syncStatefulSet
+	stageBegin           setStage = iota // sync, up to its first call
+	stageAdoptRevisions                  // adoptOrphanRevisions
+	stageClaimPods                       // getPodsForStatefulSet
+	stageRevisions                       // getStatefulSetRevisions, and the calculations that updateStatefulSet begins with
+	stageReplicas                        // processReplica, for each ordinal of the set
+	stageCondemnedClaims                 // fixPodClaim, for each pod beyond them
+	stageCondemned                       // processCondemned, for the same pods
+	stageUpdate                          // the rolling update at the end of updateStatefulSet
+	stageStatus                          // completeRollingUpdate, updateStatefulSetStatus
+	stageTruncate                        // truncateHistory
+	stageEnd                             // the end of syncStatefulSet
 )
 
-// stages are the parts of a sync, by stage.
-var stages = [...]func(*setSync, *apiserver.Response) (sim.Action, bool){
+// setStages are the parts of a sync, by stage.
+var setStages = [...]func(*setSync, *apiserver.Response) (sim.Action, bool){
 	stageBegin:           (*setSync).begin,
 	stageAdoptRevisions:  (*setSync).adoptRevisions,
 	stageClaimPods:       (*setSync).claimPods,
@@ -85,25 +85,10 @@ var stages = [...]func(*setSync, *apiserver.Response) (sim.Action, bool){
 	stageEnd:             (*setSync).end,
 }
 
-// call is the kind of request whose answer a stage waits for.
-type call uint8
-
-const (
-	callNone call = iota
-	callRecheck
-	callAdopt
-	callRelease
-	callCreate
-	callInspect
-	callRenumber
-	callDelete
-	callStatus
-)
-
 // Next implements [sim.Task].
 func (s *setSync) Next(resp *apiserver.Response) sim.Action {
 	for {
-		action, yield := stages[s.stage](s, resp)
+		action, yield := setStages[s.stage](s, resp)
 		if yield {
 			return action
 		}
@@ -111,7 +96,7 @@ func (s *setSync) Next(resp *apiserver.Response) sim.Action {
 	}
 }
 
-func (s *setSync) enter(next stage) (sim.Action, bool) {
+func (s *setSync) enter(next setStage) (sim.Action, bool) {
 	s.stage, s.next, s.calling, s.failed = next, 0, callNone, 0
 	return sim.Action{}, false
 }
@@ -121,14 +106,14 @@ func (s *setSync) ask(what call, request *apiserver.Request) (sim.Action, bool) 
 	return sim.Call(request), true
 }
 
-func (s *setSync) setTarget() target { return s.c.target(s.c.setKind, s.set.Namespace, s.set.Name) }
+func (s *setSync) setTarget() target { return targetOf(s.c.setKind, s.set.Namespace, s.set.Name) }
 
 func (s *setSync) podTarget(pod *corev1.Pod) target {
-	return s.c.target(s.c.podKind, pod.Namespace, pod.Name)
+	return targetOf(s.c.podKind, pod.Namespace, pod.Name)
 }
 
 func (s *setSync) revisionTarget(name string) target {
-	return s.c.target(s.c.revisionKind, s.set.Namespace, name)
+	return targetOf(s.c.revisionKind, s.set.Namespace, name)
 }
 
 func (s *setSync) begin(*apiserver.Response) (sim.Action, bool) {
@@ -197,7 +182,7 @@ func (s *setSync) claimPods(resp *apiserver.Response) (sim.Action, bool) {
 	if s.claim == nil {
 		s.claim = &claim[*corev1.Pod]{
 			owner: s.set, ownerAt: s.setTarget(), gvk: setGVK, kind: s.c.podKind, matches: s.matches,
-			adopted: func(revision int64) { s.c.own.wrote(s.set, s.c.podKind, revision) },
+			own: s.c.own,
 		}
 		for _, obj := range s.c.pods.List(s.set.Namespace) {
 			s.claim.candidates = append(s.claim.candidates, obj.(*corev1.Pod))

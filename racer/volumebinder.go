@@ -3,7 +3,6 @@ package racer
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +37,7 @@ func (v *VolumeBinder) ProtectsClaims() {}
 func (v *VolumeBinder) Start(env sim.RacerEnv) {
 	v.claimKind, v.podKind = env.Kind("PersistentVolumeClaim"), env.Kind("Pod")
 	v.queue = env.Queue("claims", 1, func(key string) sim.Task {
-		namespace, name, _ := strings.Cut(key, "/")
+		namespace, name := splitKey(key)
 		return &claimSync{binder: v, target: target{
 			kind: v.claimKind, namespace: namespace, name: name, manager: managerControllers}}
 	})
@@ -48,7 +47,7 @@ func (v *VolumeBinder) Start(env sim.RacerEnv) {
 
 func (v *VolumeBinder) handleClaim(d cache.Delta) {
 	if d.Type != apiserver.Deleted {
-		v.queue.Add(key(d.Object.GetNamespace(), d.Object.GetName()))
+		v.queue.Add(keyOf(d.Object))
 	}
 }
 

@@ -2,6 +2,10 @@ package racer
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +25,10 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/cache"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// onEngine plays a scenario on the engine, in the default order and in random ones, each twice. What is left is always the same text.
+// onEngine plays a scenario on the engine: in the default order and in random ones, each twice, and in orders of a sweep. Every run comes to rest, and what is left is always the same text.
 func onEngine(t *testing.T, config *sim.Config, want string, left func(at func(kind, namespace string) []apiserver.Object) string) {
 	t.Helper()
 	var seen *onlooker
@@ -37,29 +42,47 @@ func onEngine(t *testing.T, config *sim.Config, want string, left func(at func(k
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seed := range int64(6) {
-		hashes := map[string]bool{}
-		for range 2 {
-			plan := sim.Plan{Seed: seed}
-			if seed > 0 {
-				plan.Strategy = explore.NewWalk(seed)
-			}
-			run, err := world.Run(plan)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if run.Outcome != history.Terminal || len(run.Problems) > 0 {
-				t.Fatalf("seed %d: the run is %s: %s, %v", seed, run.Outcome, run.Reason, run.Problems)
-			}
-			hashes[fmt.Sprint(run.Hash)] = true
-			if got := left(seen.at); got != want {
-				t.Errorf("seed %d: %s, want %s", seed, got, want)
-			}
+	play := func(name string, plan sim.Plan) *history.History {
+		run, err := world.Run(plan)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if len(hashes) != 1 {
-			t.Errorf("seed %d: the same plan made two histories", seed)
+		if run.Outcome != history.Terminal || len(run.Problems) > 0 {
+			t.Fatalf("%s: the run is %s: %s, %v", name, run.Outcome, run.Reason, run.Problems)
+		}
+		if got := left(seen.at); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		return run
+	}
+	standard := play("default order", sim.Plan{})
+	for seed := range int64(6) {
+		plan := func() sim.Plan {
+			if seed == 0 {
+				return sim.Plan{}
+			}
+			return sim.Plan{Seed: seed, Strategy: explore.NewWalk(seed)}
+		}
+		name := fmt.Sprintf("seed %d", seed)
+		if first, second := play(name, plan()), play(name, plan()); first.Hash != second.Hash {
+			t.Errorf("%s: the same plan made two histories", name)
 		}
 	}
+	orders, _ := explore.Candidates(standard, world.Config())
+	if len(orders) == 0 {
+		t.Error("there is nothing to sweep")
+	}
+	for i := 0; i < len(orders); i += 1 + len(orders)/sweptOrders() {
+		play(orders[i].String(), sim.Plan{Constraints: []schedule.Constraint{orders[i]}})
+	}
+}
+
+// sweptOrders returns how many orders of a sweep are played, about: every n-th. SIM_RUNS says another number than for every day.
+func sweptOrders() int {
+	if n, err := strconv.Atoi(os.Getenv("SIM_RUNS")); err == nil && n > 0 {
+		return n
+	}
+	return 100
 }
 
 // onlooker is a racer that knows what there is.
@@ -69,7 +92,7 @@ type onlooker struct {
 
 func (o *onlooker) Start(env sim.RacerEnv) {
 	o.views = map[string]*cache.View{}
-	for _, kind := range []string{"Job", "Pod", "Node", "StatefulSet", "PodDisruptionBudget"} {
+	for _, kind := range []string{"Job", "Pod", "Node", "StatefulSet", "PodDisruptionBudget", "Deployment", "ReplicaSet"} {
 		o.views[kind] = env.Informer(env.Kind(kind), nil)
 	}
 }
@@ -124,6 +147,91 @@ func TestJobOnEngine(t *testing.T) {
 }
 
 // TestLostNodeOnEngine settles on two nodes, and loses one of them when the script begins, which then deletes its Node object.
+// TestRolloutOnEngine rolls a Deployment out to an image that never becomes ready, and back while its pods are still there; and
+// recreates all pods of another one.
+func TestRolloutOnEngine(t *testing.T) {
+	image := func(at time.Duration, image string) UserStep {
+		return UserStep{At: at, Patch: &UserPatch{Kind: "Deployment", Namespace: "default", Name: "web", Type: types.StrategicMergePatchType,
+			Data: fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image)}}
+	}
+	for name, tt := range map[string]struct {
+		change func(*appsv1.Deployment)
+		steps  []UserStep
+		want   string
+	}{
+		"to a bad image and back": {surges(1, 0), []UserStep{image(0, "web:bad"), image(20*time.Second, "web:1")},
+			"2 of 2 updated, 2 available, complete; 2 of web:1 ready; sets of 0 2"},
+		"to a bad image": {surges(1, 0), []UserStep{image(0, "web:bad")},
+			"1 of 2 updated, 2 available; 2 of web:1 ready, 1 of web:bad not; sets of 1 2"},
+		"all at once": {recreates, []UserStep{image(0, "web:2")},
+			"2 of 2 updated, 2 available, complete; 2 of web:2 ready; sets of 0 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deployment := newDeployment(2, tt.change)
+			deployment.Namespace = "default"
+			deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
+			config := &sim.Config{Name: "rollout", Given: []apiserver.Object{deployment}, Racers: []sim.RacerConfig{
+				played("kcm", func() *DeploymentController {
+					return NewDeploymentController(DeploymentControllerOptions{ReplicaSets: true})
+				}),
+				kubelets(KubeletOptions{Binds: true, ReadyAfter: 2 * time.Second, TerminationAfter: 5 * time.Second, Unready: []string{"web:bad"}}),
+				script(tt.steps...),
+			}}
+			onEngine(t, config, tt.want, rolloutSummary)
+		})
+	}
+}
+
+// rolloutSummary is what is left of the only Deployment.
+func rolloutSummary(at func(kind, namespace string) []apiserver.Object) string {
+	deployment := at("Deployment", "default")[0].(*appsv1.Deployment)
+	status := &deployment.Status
+	text := fmt.Sprintf("%d of %d updated, %d available", status.UpdatedReplicas, *deployment.Spec.Replicas, status.AvailableReplicas)
+	if complete(deployment, status) {
+		text += ", complete"
+	}
+	pods := map[string]int{}
+	for _, obj := range at("Pod", "default") {
+		pod := obj.(*corev1.Pod)
+		state := "not"
+		if podReady(pod) {
+			state = "ready"
+		}
+		pods["of "+pod.Spec.Containers[0].Image+" "+state]++
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(pods)) {
+		parts = append(parts, fmt.Sprintf("%d %s", pods[state], state))
+	}
+	var sizes []int
+	for _, obj := range at("ReplicaSet", "default") {
+		sizes = append(sizes, int(*obj.(*appsv1.ReplicaSet).Spec.Replicas))
+	}
+	slices.Sort(sizes)
+	return fmt.Sprintf("%s; %s; sets of %s", text, strings.Join(parts, ", "), strings.Trim(fmt.Sprint(sizes), "[]"))
+}
+
+// TestReplicaSetOnEngine resizes a ReplicaSet before it has come to the size it was to have.
+func TestReplicaSetOnEngine(t *testing.T) {
+	set := replicasOf(3)
+	set.Namespace = "default"
+	set.Spec.MinReadySeconds = 3
+	size := func(at time.Duration, replicas int) UserStep {
+		return UserStep{At: at, Patch: &UserPatch{Kind: "ReplicaSet", Namespace: "default", Name: "web", Type: types.MergePatchType,
+			Data: fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)}}
+	}
+	config := &sim.Config{Name: "replicas", Given: []apiserver.Object{set}, Racers: []sim.RacerConfig{
+		played("kcm", func() *ReplicaSetController { return NewReplicaSetController(ReplicaSetControllerOptions{}) }),
+		kubelets(KubeletOptions{Binds: true, ReadyAfter: time.Second, TerminationAfter: 5 * time.Second}),
+		script(size(0, 1), size(10*time.Millisecond, 4), size(2*time.Second, 2)),
+	}}
+	onEngine(t, config, "2 pods, 2 ready and 2 available of 2", func(at func(kind, namespace string) []apiserver.Object) string {
+		set := at("ReplicaSet", "default")[0].(*appsv1.ReplicaSet)
+		return fmt.Sprintf("%d pods, %d ready and %d available of %d", len(at("Pod", "default")), set.Status.ReadyReplicas,
+			set.Status.AvailableReplicas, *set.Spec.Replicas)
+	})
+}
+
 func TestLostNodeOnEngine(t *testing.T) {
 	lost := []Outage{{Node: "n1", At: 5 * time.Second}}
 	set := newSet(2)
@@ -162,7 +270,7 @@ func TestAutoscalerOnEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			options.Namespace = "default"
-			options.Recommends = []Recommendation{{At: time.Minute, Replicas: 4}, {At: 3 * time.Hour, Replicas: 2}}
+			options.Recommends = []Recommendation{{At: time.Minute, Replicas: 4}, {At: 30 * time.Minute, Replicas: 2}}
 			config := &sim.Config{Name: "autoscaler", Given: []apiserver.Object{set, object}, Racers: []sim.RacerConfig{
 				statefulSets(), kubelets(KubeletOptions{Binds: true}),
 				played("hpa", func() *HorizontalPodAutoscaler { return NewHorizontalPodAutoscaler(options) }),
@@ -172,6 +280,39 @@ func TestAutoscalerOnEngine(t *testing.T) {
 				return fmt.Sprintf("%d of %d", set.Status.ReadyReplicas, *set.Spec.Replicas)
 			})
 		})
+	}
+}
+
+// TestScaleIsRecordedAsObject checks that the record of a write of a scale holds the object that was scaled, before and after.
+func TestScaleIsRecordedAsObject(t *testing.T) {
+	set := newSet(1)
+	set.Namespace = "default"
+	options := HorizontalPodAutoscalerOptions{Namespace: "default", Target: ScaleTarget{Kind: "StatefulSet", Name: "web"},
+		Recommends: []Recommendation{{Replicas: 3}}}
+	world, err := sim.NewWorld(&sim.Config{Name: "scale", Kinds: apiserver.NewKinds(apiserver.V136), Given: []apiserver.Object{set},
+		Limits: sim.Limits{Steps: 5000, VirtualTime: time.Hour},
+		Racers: []sim.RacerConfig{played("hpa", func() *HorizontalPodAutoscaler { return NewHorizontalPodAutoscaler(options) })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := world.Run(sim.Plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	for _, r := range run.Records {
+		if r.Event.Subresource != "scale" || r.Committed == 0 {
+			continue
+		}
+		writes++
+		before, _ := r.Before.(*appsv1.StatefulSet)
+		after, ok := r.After.(*appsv1.StatefulSet)
+		if !ok || before == nil || *before.Spec.Replicas != 1 || *after.Spec.Replicas != 3 || after.Spec.ServiceName == "" {
+			t.Errorf("%s: %T before, %T after; want the StatefulSet with 1 and 3 replicas", r.Event, r.Before, r.After)
+		}
+	}
+	if writes != 1 {
+		t.Errorf("the scale was written %d times, want once", writes)
 	}
 }
 

@@ -28,16 +28,36 @@ func (t *text) covered() {
 			t.field("", dim, s.Scope)
 		}
 	}
-	for i, p := range t.result.Coverage.Properties {
-		name := ""
-		if i == 0 {
-			name = "properties"
+	name := "properties"
+	for _, p := range t.result.Coverage.Properties {
+		if p.Property.Type != property.Detector {
+			t.field(name, plain, propertyWords(p))
+			name = ""
 		}
-		t.field(name, plain, propertyWords(p))
 	}
+	t.detectors()
 	t.rules()
 	if t.result.Hash != 0 { // there is none before the end
 		t.field("history hash", plain, fmt.Sprintf("%016x over %s", t.result.Hash, count(t.result.Coverage.Executions, "execution")))
+	}
+}
+
+// detectors says what the detectors came to: those that found nothing share a line.
+func (t *text) detectors() {
+	name := "detectors"
+	var quiet []string
+	for _, p := range t.result.Coverage.Properties {
+		switch {
+		case p.Property.Type != property.Detector:
+		case p.Broken > 0:
+			t.field(name, plain, propertyWords(p))
+			name = ""
+		case exercised(p):
+			quiet = append(quiet, p.Property.Name)
+		}
+	}
+	if len(quiet) > 0 {
+		t.field(name, plain, "found nothing: "+strings.Join(quiet, ", "))
 	}
 }
 
@@ -124,8 +144,16 @@ const maxListed = 12
 func (t *text) notCovered() {
 	c := &t.result.Coverage
 	var lines []string
+	var idle []string
 	for _, p := range t.vacuous() {
+		if p.Property.Type == property.Detector {
+			idle = append(idle, p.Property.Name)
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("property %s was never exercised: it says nothing", p.Property.Name))
+	}
+	if len(idle) > 0 {
+		lines = append(lines, "detectors that had nothing to judge: "+strings.Join(idle, ", "))
 	}
 	for _, s := range t.result.Strategies {
 		if !s.Complete && s.Candidates > 0 {

@@ -106,6 +106,26 @@ func wrap(words string, width int) []string {
 	return append(lines, line.String())
 }
 
+// wrapAll is wrap for a column, which no word may run out of: one that is longer than the width is broken, after a dot or another
+// sign that divides names if there is one.
+func wrapAll(words string, width int) []string {
+	width = max(width, minWidth)
+	var parts []string
+	for word := range strings.FieldsSeq(words) {
+		rest := []rune(word)
+		for len(rest) > width {
+			end := width
+			if at := strings.LastIndexAny(string(rest[1:width]), "./[]:,"); at >= 0 {
+				end = 2 + utf8.RuneCountInString(string(rest[1:width])[:at])
+			}
+			parts = append(parts, string(rest[:end]))
+			rest = rest[end:]
+		}
+		parts = append(parts, string(rest))
+	}
+	return wrap(strings.Join(parts, " "), width)
+}
+
 // shorten cuts a text to at most n characters.
 func shorten(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {

@@ -348,10 +348,15 @@ func (t *text) broken(h *history.History) {
 		if v.Property.Message != "" && v.Property.Message != v.Property.Rule {
 			t.text("  ", alarm, v.Property.Message)
 		}
-		t.field("property", bold, fmt.Sprintf("%s (%s)", v.Property.Name, v.Property.Type))
-		t.field("rule", plain, v.Property.Rule)
+		subject, rule, read := "property", "rule", "it read"
+		name := fmt.Sprintf("%s (%s)", v.Property.Name, v.Property.Type)
+		if v.Property.Type == property.Detector {
+			subject, rule, read, name = "detector", "looks for", "it saw", v.Property.Name
+		}
+		t.field(subject, bold, name)
+		t.field(rule, plain, v.Property.Rule)
 		if values := valueLines(v.Values); len(values) > 0 {
-			t.field("it read", plain, strings.Join(values, "\n"))
+			t.field(read, plain, strings.Join(values, "\n"))
 		}
 		t.field("broken", plain, whenBroken(v, h))
 	}

@@ -384,6 +384,29 @@ func TestWidth(t *testing.T) {
 	}
 }
 
+// TestLongNameInColumn checks that a field name longer than its column is broken, so that every line keeps the lines of the actors
+// to its left.
+func TestLongNameInColumn(t *testing.T) {
+	const field = "status.conditions[example.com/SomethingWithAVeryLongName].lastTransitionTime"
+	line := timeline{actors: []string{"operator", "kcm", "kubelet"}, rows: []row{
+		{at: time.Second, actor: "kubelet", text: "Patch Pod/status web-0", detail: field + ` "a" → "b"`},
+	}}
+	p := &page{width: 80}
+	line.print(p)
+	lines := strings.Split(strings.TrimSpace(p.String()), "\n")
+	told := ""
+	for _, text := range lines[1:] {
+		before, after, _ := strings.Cut(text, "│")
+		if n := utf8.RuneCountInString(text); n > 80 || utf8.RuneCountInString(before) != line.left || !strings.Contains(after, "│") {
+			t.Errorf("line of %d characters, or without the lines of operator and kcm: %s", n, text)
+		}
+		told += strings.TrimLeft(after, "│ ")
+	}
+	if !strings.Contains(told, field) {
+		t.Errorf("the name is not whole:\n%s", p.String())
+	}
+}
+
 func TestFindingStandsAlone(t *testing.T) {
 	var b bytes.Buffer
 	if err := Finding(&b, overwritten(), 1, Options{}); err != nil {

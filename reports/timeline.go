@@ -388,7 +388,7 @@ func (t *timeline) printRow(p *page, r row, step int) {
 	if r.mark && s == plain {
 		s = bold
 	}
-	for i, line := range wrap(r.words(), room-2) {
+	for i, line := range wrapAll(r.words(), room-2) {
 		if i > 0 {
 			mark, at, line = "  ", strings.Repeat(" ", t.left-markWidth), "  "+line
 		}
@@ -397,7 +397,7 @@ func (t *timeline) printRow(p *page, r row, step int) {
 	if r.detail == "" {
 		return
 	}
-	for _, line := range wrap(r.detail, room-4) {
+	for _, line := range wrapAll(r.detail, room-4) {
 		p.linef("%s%s", strings.Repeat(" ", t.left), p.in(dim, left+"    "+line))
 	}
 }
@@ -423,6 +423,10 @@ func whenBroken(v property.Verdict, h *history.History) string {
 		return fmt.Sprintf("at %s of virtual time: %s (it must hold for good within %s)", clock(v.At),
 			cmp.Or(v.Note, "it did not come to hold, or not to stay"), span(v.Property.Within))
 	default:
-		return fmt.Sprintf("at %s of virtual time", clock(v.At))
+		when := fmt.Sprintf("at %s of virtual time", clock(v.At))
+		if v.Note != "" {
+			when += ": " + v.Note
+		}
+		return when
 	}
 }

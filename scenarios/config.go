@@ -49,6 +49,7 @@ func (s *Scenario) config(registry *Registry, overrides map[string]string, upgra
 		Faults:     s.Manifest.Spec.Faults.simFaults(),
 		NewReactor: reactors.New,
 		Properties: s.properties,
+		Detectors:  detectors(s.Manifest.Spec.Detectors),
 		Limits:     s.Manifest.Spec.Limits.limits(),
 	}
 	for i, controller := range s.Manifest.Spec.Controllers {

@@ -128,6 +128,9 @@ func buildKubelet(l *loader, r Racer) func() sim.Racer {
 		for _, f := range r.Kubelet.Fails {
 			options.Fails = append(options.Fails, racer.PodFailure{Labels: f.Labels, Times: f.Times, ExitCode: f.ExitCode})
 		}
+		if r.Kubelet.Unready != nil {
+			options.Unready = r.Kubelet.Unready.Images
+		}
 		options.Lost = outages(r.Kubelet)
 	}
 	return func() sim.Racer { return racer.NewKubelet(options) }

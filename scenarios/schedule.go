@@ -462,6 +462,9 @@ func (c *scheduleConverter) expectation(path *field.Path) schedule.Expectation {
 	for _, p := range slices.Concat(c.scenario.Manifest.Spec.Properties, c.spec.Properties) {
 		names = append(names, p.Name)
 	}
+	for _, d := range detectors(c.scenario.Manifest.Spec.Detectors).Definitions() {
+		names = append(names, d.Name)
+	}
 	if e.Property != "" && !slices.Contains(names, e.Property) {
 		c.add(field.NotSupported(path.Child("property"), e.Property, names))
 	}

@@ -63,9 +63,22 @@ type Spec struct {
 	Variables []Variable `json:"variables,omitempty"`
 	// Properties judge the runs.
 	Properties []Property `json:"properties,omitempty"`
+	// Detectors switch what is looked for without a property. Most are on where nothing is said: `stalemate list` has them.
+	Detectors []Detector `json:"detectors,omitempty"`
 	// Limits bound a run.
 	Limits Limits `json:"limits,omitempty"`
 }
+
+// Detector switches one detector.
+type Detector struct {
+	// Type says what it looks for.
+	Type DetectorType `json:"type"`
+	// Enabled switches it on, as if unset, or off.
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// DetectorType says what a detector looks for.
+type DetectorType string
 
 // MatrixEntry is one name of the matrix. A string that is $(name) and nothing else takes the value's type; within a longer
 // string stands its text. $$(name) is the text $(name) itself.
@@ -204,11 +217,19 @@ type Kubelet struct {
 	CompletesAfter *metav1.Duration `json:"completesAfter,omitempty"`
 	// Fails says which of these pods fail instead. The containers of one whose restartPolicy is OnFailure are restarted.
 	Fails []FailingPods `json:"fails,omitempty"`
+	// Unready says which pods run but never become ready.
+	Unready *UnreadyPods `json:"unready,omitempty"`
 	// Wedged names pods that never terminate, as on a node that is lost: "name", or "namespace/name".
 	Wedged []string `json:"wedged,omitempty"`
 	// Lost are nodes that are lost for a while: nothing is written about their pods, and none of them goes. A NodeLifecycle among
 	// the racers notices it.
 	Lost []LostNode `json:"lost,omitempty"`
+}
+
+// UnreadyPods says which pods never become ready: a program that cannot serve, as after a bad release.
+type UnreadyPods struct {
+	// Images that a container of the pods has, as they are written in its spec.
+	Images []string `json:"images"`
 }
 
 // FailingPods says which pods fail, and how often. Of several for a pod the first one counts.

@@ -53,9 +53,10 @@ func validate(m *Manifest, kinds *apiserver.Kinds, registry *Registry) field.Err
 	v.actors(spec)
 	v.script(spec.Child("script"))
 	v.variables(spec.Child("variables"))
-	if len(m.Spec.Properties) == 0 {
+	if len(m.Spec.Properties) == 0 && !slices.ContainsFunc(m.Spec.Detectors, Detector.enabled) {
 		v.add(field.Required(spec.Child("properties"), "without a property nothing is judged"))
 	}
+	v.detectors(spec.Child("detectors"))
 	v.properties(spec.Child("properties"))
 	v.limits(spec.Child("limits"))
 	v.faults(spec.Child("faults"))
@@ -234,6 +235,9 @@ func (v *validator) kubelet(k *Kubelet, path *field.Path) {
 	}
 	v.notNegative(k.ReadyAfter, path.Child("readyAfter"))
 	v.notNegative(k.TerminationAfter, path.Child("terminationAfter"))
+	if k.Unready != nil {
+		v.unready(k.Unready, path.Child("unready", "images"))
+	}
 	for i, pod := range k.Wedged {
 		v.required(pod, "the name of a pod", path.Child("wedged").Index(i))
 	}
@@ -246,6 +250,15 @@ func (v *validator) kubelet(k *Kubelet, path *field.Path) {
 	}
 	for i, n := range k.Lost {
 		v.lost(n, path.Child("lost").Index(i))
+	}
+}
+
+func (v *validator) unready(u *UnreadyPods, path *field.Path) {
+	if len(u.Images) == 0 {
+		v.add(field.Required(path, "the images of the pods that never become ready"))
+	}
+	for i, image := range u.Images {
+		v.required(image, "an image", path.Index(i))
 	}
 }
 

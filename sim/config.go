@@ -8,6 +8,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
+	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
@@ -43,6 +44,8 @@ type Config struct {
 	Webhooks []apiserver.Hook
 	// Properties judge the runs.
 	Properties *property.Set
+	// Detectors look for what no operator should do, whatever it is for; nil for none.
+	Detectors *detect.Set
 	// Limits bound a run. Zero fields take their defaults.
 	Limits Limits
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/canon"
+	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -78,9 +79,11 @@ type engine struct {
 	intruders     map[string]*thread // by actor; they are neither processes nor racers
 	undisturbed   time.Duration      // when the last of script, holds and delays is over, as far as is known
 	settling      bool               // this run finds the settled state
-	scripted      bool               // the script has begun
-	notStarted    bool               // a program ended before it had reconciled anything
-	died          bool               // a process died before the end of the run
+	of            *run
+	final         *detect.State // where a run for a baseline came to
+	scripted      bool          // the script has begun
+	notStarted    bool          // a program ended before it had reconciled anything
+	died          bool          // a process died before the end of the run
 
 	events    map[schedule.Event]*eventState
 	commits   map[int64]int // revision to record

@@ -154,7 +154,7 @@ func (env *Env) Pass(ctx context.Context, controller, key string) (context.Conte
 		defer e.mu.Unlock()
 		if !p.dead {
 			p.passes--
-			p.ended(controller, err)
+			p.ended(t, err)
 		}
 	}
 }

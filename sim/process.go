@@ -181,8 +181,14 @@ func (p *process) passThread(at passKey) *thread {
 	return t
 }
 
-// ended counts a pass.
-func (p *process) ended(controller string, err error) {
+// ended notes the end of a pass.
+func (p *process) ended(t *thread, err error) {
+	e, controller := p.engine, t.controller
+	end := history.PassEnd{At: e.elapsed(), Thread: t.id, Attempt: t.attempt, Record: e.last}
+	if err != nil {
+		end.Error = err.Error()
+	}
+	e.history.Ends = append(e.history.Ends, end)
 	if p.ends == nil {
 		p.ends = map[string]*history.Passes{}
 	}

@@ -76,7 +76,7 @@ type RacerEnv interface {
 type RacerQueue interface {
 	// Add queues a key.
 	Add(key string)
-	// AddAfter queues a key when d has passed.
+	// AddAfter queues a key when d has passed. Where the key waits for another time already, the earlier one counts.
 	AddAfter(key string, d time.Duration)
 }
 

@@ -109,6 +109,10 @@ func (e *engine) appendCall(v *visit, a answer) {
 	if a.err == nil {
 		record.After, record.Revision = a.response.Object, a.response.Revision
 	}
+	if v.event.Subresource == "scale" && record.Committed != 0 {
+		// The answer is the Scale, which says nothing about the rest of the object.
+		record.After = e.server.Get(v.request.Kind, v.event.Namespace, v.event.Name)
+	}
 	a.write(&record)
 	if v.carried != 0 {
 		record.ReadsFrom = e.readsFrom(v.event, v.request.Kind, v.carried)

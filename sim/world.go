@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
+	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -27,7 +28,9 @@ type World struct {
 	begin    time.Time // the virtual time at which runs begin
 	settled  *history.History
 	// longest is the most records a run has had so far: what the next one may need, too.
-	longest atomic.Int64
+	longest   atomic.Int64
+	baselines baselines
+	masks     detect.Masks
 }
 
 // SettleError says that a scenario does not come to rest without faults, so that there is nothing to start runs from.
@@ -115,6 +118,9 @@ func (w *World) Settled() *history.History { return w.settled }
 // it is executed besides.
 func (w *World) Run(plan Plan) (*history.History, error) {
 	r := &run{world: w, plan: &plan}
+	if w.config.Detectors.NeedsBaseline() {
+		r.baseline = w.Baseline(plan.Skip)
+	}
 	h, err := r.execute()
 	if err == nil && r.engine.notStarted {
 		_, err = (&run{world: w, plan: &Plan{}}).execute()
@@ -130,6 +136,8 @@ type run struct {
 	world    *World
 	plan     *Plan
 	settling bool
+	basic    bool // the run is for a baseline: detectors do not judge it
+	baseline *detect.Baseline
 	engine   *engine
 	failure  error
 }
@@ -185,7 +193,7 @@ func newEngine(r *run, progress *atomic.Int64) *engine {
 	config := r.world.config
 	plan := config.CompletePlan(*r.plan)
 	e := &engine{
-		config: config, plan: &plan, progress: progress, settling: r.settling,
+		config: config, plan: &plan, progress: progress, settling: r.settling, of: r,
 		start:   time.Now(), // virtual: this is within the bubble
 		history: &history.History{Records: make([]history.Record, 0, r.world.recordsHint())},
 		arrival: make(chan struct{}, 1),
@@ -267,6 +275,7 @@ func (e *engine) finish() {
 	h.Trace = e.trace
 	e.deviations.tell(h)
 	h.Unfinished = e.unfinished()
+	e.detect()
 	for _, p := range e.processes {
 		if p.dead {
 			e.died = true
@@ -275,6 +284,26 @@ func (e *engine) finish() {
 		}
 	}
 	e.drain()
+}
+
+// detect has the detectors judge the run.
+func (e *engine) detect() {
+	h, world := e.history, e.of.world
+	slices.SortStableFunc(h.Ends, func(a, b history.PassEnd) int { // passes may end side by side
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Thread, b.Thread))
+	})
+	switch {
+	case e.settling:
+	case e.of.basic:
+		e.final = world.masks.StateOf(e.server)
+	default:
+		judged := &detect.Run{History: h, Settled: world.settled, Server: e.server, Story: map[string]bool{},
+			Baseline: e.of.baseline, Masks: &world.masks}
+		for i := range e.config.Racers {
+			judged.Story[e.config.Racers[i].Name] = e.config.Racers[i].WithScript
+		}
+		h.Verdicts = append(h.Verdicts, e.config.Detectors.Judge(judged)...)
+	}
 }
 
 // abandonTo takes what a run holds away from the goroutines that keep its engine in memory for ever, and notes that they do.

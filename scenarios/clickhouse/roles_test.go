@@ -26,7 +26,7 @@ func TestRoles(t *testing.T) {
 			t.Run(test.file+"/"+v.name, func(t *testing.T) {
 				h := run(t, newWorld(t, test.file, v.name), sim.Plan{})
 				for _, verdict := range h.Verdicts {
-					if verdict.Status != test.want {
+					if verdict.Status != test.want && verdict.Property.Type != property.Detector {
 						t.Errorf("%s: %s, want %s", verdict.Property.Name, verdict.Status, test.want)
 					}
 				}

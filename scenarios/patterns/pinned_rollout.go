@@ -19,34 +19,33 @@ import (
 //
 // A pass is, after the cached GET of the App:
 //
-//	1  GET set (cached)    POST it if there is none; PUT it, under its resourceVersion, if it is for another queue, and be done
+//	1  GET set (cached)    POST it if there is none; PUT it, under its resourceVersion, if it is of another image, and be done
 //	2  LIST pods (cached)  the correct one only, once the status is about the set as it is
 //	   GET set             if there are pods to delete: they are not, while the cache is behind
-//	   DELETE pods         under their UIDs: those of another revision than the latest that still wait at a gate
+//	   DELETE pods         under their UIDs: those of another revision than the latest that are not ready
 //	3  PUT App/status
 //
-// What is wrong with the pod is that it is in a queue, behind a scheduling gate that nobody lifts, as Kueue does where there is
-// quota; in the issue it is an image that cannot be pulled. The deletion is what the documentation of StatefulSets asks for by
-// the name of forced rollback.
+// What is wrong with the pod is an image that runs but is never ready; in the issue it cannot even be pulled. The deletion is what
+// the documentation of StatefulSets asks for by the name of forced rollback.
 var pinnedRollout = pattern{
 	number:     14,
 	name:       "pinned-rollout",
-	controller: queuedController,
+	controller: podsController,
 	buggy: variant{
 		doc: "[kubernetes #67250](https://github.com/kubernetes/kubernetes/issues/67250): " +
 			"a rollout that is taken back waits for the broken pod that it was taken back for",
-		new: newQueued(false),
+		new: newReleased(false),
 	},
 	correct: variant{
 		doc: "a pod that cannot come up, and is not to any more, is deleted",
-		new: newQueued(true),
+		new: newReleased(true),
 	},
 	breaks: []string{"app-comes-back"},
 	budget: 100,
 }
 
-// queuedController has an App's set wake it up, and the set's pods, which it does not own itself: it knows them by their label.
-func queuedController(m ctrl.Manager) *ctrl.Builder {
+// podsController has an App's set wake it up, and the set's pods, which it does not own itself: it knows them by their label.
+func podsController(m ctrl.Manager) *ctrl.Builder {
 	toApp := func(_ context.Context, pod client.Object) []reconcile.Request {
 		app, ok := pod.GetLabels()[labelApp]
 		if !ok {
@@ -58,41 +57,33 @@ func queuedController(m ctrl.Manager) *ctrl.Builder {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toApp))
 }
 
-// gatePrefix and the name of a queue are the name of a scheduling gate.
-const gatePrefix = "patterns.example.com/"
-
-// queued keeps a set, the pods of which are in a queue.
-type queued struct {
+// released keeps a set of the app's image.
+type released struct {
 	clients
 	unpins bool // what waits for a pod that cannot come up
 }
 
-func newQueued(unpins bool) func(ctrl.Manager) reconcile.ObjectReconciler[*App] {
+func newReleased(unpins bool) func(ctrl.Manager) reconcile.ObjectReconciler[*App] {
 	return func(m ctrl.Manager) reconcile.ObjectReconciler[*App] {
-		return &queued{clients: clientsOf(m), unpins: unpins}
+		return &released{clients: clientsOf(m), unpins: unpins}
 	}
 }
 
 // Reconcile makes one pass.
-func (r *queued) Reconcile(ctx context.Context, app *App) (reconcile.Result, error) {
-	var gates []corev1.PodSchedulingGate
-	if queue := app.Spec.Queue; queue != "" {
-		gates = append(gates, corev1.PodSchedulingGate{Name: gatePrefix + queue})
-	}
+func (r *released) Reconcile(ctx context.Context, app *App) (reconcile.Result, error) {
 	set := &appsv1.StatefulSet{}
 	err := r.Get(ctx, client.ObjectKeyFromObject(app), set)
 	if apierrors.IsNotFound(err) {
 		if set, err = statefulSet(app); err != nil {
 			return reconcile.Result{}, reconcile.TerminalError(err)
 		}
-		set.Spec.Template.Spec.SchedulingGates = gates
 		return reconcile.Result{}, r.create(ctx, app, set)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if !slices.Equal(set.Spec.Template.Spec.SchedulingGates, gates) {
-		set.Spec.Template.Spec.SchedulingGates = gates
+	if container := &set.Spec.Template.Spec.Containers[0]; container.Image != app.Spec.Image {
+		container.Image = app.Spec.Image
 		return reconcile.Result{}, r.Update(ctx, set)
 	}
 	if r.unpins && set.Status.ObservedGeneration == set.Generation {
@@ -103,17 +94,17 @@ func (r *queued) Reconcile(ctx context.Context, app *App) (reconcile.Result, err
 	return reconcile.Result{}, r.report(ctx, app, phase(rolledOut(set)))
 }
 
-// unpin deletes the pods that the rollout of a set would wait for in vain. As long as a cache shows the set as it was, it would
-// delete them over and over, while kube-controller-manager makes them for the set as it is; so it reads that from the server. The
-// event that the cache is behind with brings the next pass.
-func (r *queued) unpin(ctx context.Context, app *App, cached *appsv1.StatefulSet) error {
+// unpin deletes the pods that the rollout of a set would wait for in vain: one that would have come up loses nothing by it, as the
+// rollout deletes it, too. As long as a cache shows the set as it was, it would delete them over and over, while
+// kube-controller-manager makes them for the set as it is; so it reads that from the server. The event that the cache is behind
+// with brings the next pass.
+func (r *released) unpin(ctx context.Context, app *App, cached *appsv1.StatefulSet) error {
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(app.Namespace), client.MatchingLabels(labelsOf(app))); err != nil {
 		return err
 	}
 	pinned := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
-		gated := len(pod.Spec.SchedulingGates) > 0
-		return !gated || terminating(&pod) || pod.Labels[appsv1.ControllerRevisionHashLabelKey] == cached.Status.UpdateRevision
+		return podReady(&pod) || terminating(&pod) || pod.Labels[appsv1.ControllerRevisionHashLabelKey] == cached.Status.UpdateRevision
 	})
 	if len(pinned) == 0 {
 		return nil

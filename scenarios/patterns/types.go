@@ -41,8 +41,6 @@ type AppSpec struct {
 	Image string `json:"image,omitempty"`
 	// Storage is the size of each volume, as a quantity; none if empty.
 	Storage string `json:"storage,omitempty"`
-	// Queue is where the pods wait until they may run; nowhere if empty.
-	Queue string `json:"queue,omitempty"`
 }
 
 // The phases of an app: it is as its user wants it, as far as the operator knows, or not yet.

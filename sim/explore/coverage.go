@@ -32,7 +32,7 @@ func newCoverage(config *sim.Config) *coverage {
 	for i := range config.Faults.Rules {
 		c.rules = append(c.rules, history.RuleResult{Name: config.Faults.Rules[i].Name})
 	}
-	definitions := config.Properties.Definitions()
+	definitions := append(config.Properties.Definitions(), config.Detectors.Definitions()...)
 	for i := range definitions {
 		c.properties = append(c.properties, history.PropertyCoverage{Property: &definitions[i]})
 	}
@@ -41,7 +41,7 @@ func newCoverage(config *sim.Config) *coverage {
 
 func (c *coverage) add(h *history.History) {
 	c.executions++
-	if h.Outcome == history.Inconclusive || h.Outcome == history.Livelock {
+	if (h.Outcome == history.Inconclusive || h.Outcome == history.Livelock) && !h.Failed() { // else it says something
 		c.inconclusive++
 	}
 	for i, v := range h.Verdicts {

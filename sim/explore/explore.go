@@ -139,9 +139,29 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 		x.result.Strategies = append(x.result.Strategies, *account)
 	}
 	x.result.Coverage = x.coverage.result(x.result.Default)
+	if note := baselineNote(world); note != "" {
+		x.result.Coverage.Notes = append(x.result.Coverage.Notes, note)
+	}
 	x.result.Hash = x.hash.Sum()
 	x.result.Elapsed = x.now().Sub(x.begun)
 	return x.result, err
+}
+
+// baselineNote says why there is nothing that the ends of runs could be compared with; empty if there is.
+func baselineNote(world *sim.World) string {
+	if !world.Config().Detectors.NeedsBaseline() {
+		return ""
+	}
+	switch b := world.Baseline(nil); {
+	case b.Own() != nil:
+		return ""
+	case b == nil:
+		return "not every run without faults comes to rest: nothing is said of errors that change the outcome"
+	default:
+		differing := b.Differing()
+		return fmt.Sprintf("the scenario has no terminal state of its own: runs without faults come to %d different ones, which differ in %s; "+
+			"nothing is said of errors that change the outcome", len(b.States), strings.Join(differing[:min(len(differing), 3)], ", "))
+	}
 }
 
 // check refuses options that cannot be followed.
@@ -267,7 +287,7 @@ func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*hi
 	x.strategy.Executions++
 	x.coverage.add(h)
 	x.hash.Int(int64(h.Hash))
-	if h.Outcome == history.Inconclusive {
+	if h.Outcome == history.Inconclusive && !h.Failed() {
 		x.strategy.Inconclusive++
 	}
 	if h.Failed() {

@@ -149,8 +149,21 @@ type History struct {
 	Problems []string
 	// Passes count the passes of each controller, sorted by actor and controller.
 	Passes []Passes
+	// Ends are the ends of passes, in their order.
+	Ends []PassEnd
 	// Unfinished says what had not ended when the run did: "operator sleeps in a reconcile of default/a".
 	Unfinished []string
+}
+
+// PassEnd is the end of one pass of a controller over a key.
+type PassEnd struct {
+	At time.Duration
+	// Thread and Attempt are those of the pass's records.
+	Thread, Attempt int
+	// Record is the index of the last record before the end.
+	Record int
+	// Error is the error that the pass returned, empty for none.
+	Error string
 }
 
 // Passes count the passes of one controller in a run.

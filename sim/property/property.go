@@ -21,6 +21,8 @@ const (
 	Sometimes Type = "Sometimes"
 	// Request must hold for each request it matches, seeing the state before the request, the request and the response.
 	Request Type = "Request"
+	// Detector is what package sim/detect looks for by itself; there is no rule.
+	Detector Type = "Detector"
 )
 
 // Definition is one property as its author wrote it.

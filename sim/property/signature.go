@@ -17,9 +17,13 @@ var (
 // Signature returns a text that is the same for runs which broke the same properties in the same way: the names of the
 // broken properties, sorted, with the values their rules read. UIDs are replaced by ranks in the order they appear in,
 // so that equal ones stay equal and different ones different; resource versions and times are left out. It is empty if
-// no property is broken.
+// no property is broken. What detectors found counts where no property is broken: else it is one more way to say the same.
 func Signature(verdicts []Verdict) string {
 	broken := slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Status != Broken })
+	detected := func(v Verdict) bool { return v.Property.Type == Detector }
+	if properties := slices.DeleteFunc(slices.Clone(broken), detected); len(properties) > 0 {
+		broken = properties
+	}
 	slices.SortStableFunc(broken, func(a, b Verdict) int { return strings.Compare(a.Property.Name, b.Property.Name) })
 	ranks := map[string]string{}
 	var parts []string

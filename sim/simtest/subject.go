@@ -14,6 +14,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/apiserver/rbac"
 	"github.com/stalemate-dev/stalemate/sim/client"
+	"github.com/stalemate-dev/stalemate/sim/detect"
 )
 
 // Subject is what is tested: a [Scenario] or a [Config].
@@ -41,6 +42,7 @@ type options struct {
 	reactors  []func() sim.Reactor
 	webhooks  []apiserver.Hook
 	access    map[string]*rbac.Access // by controllers
+	detectors map[detect.Type]bool
 	err       error
 }
 
@@ -145,13 +147,30 @@ func Roles(controller string, files ...string) Option {
 	}
 }
 
-// configured returns a scenario's configuration with the reactors and webhooks of the test, which come after its own, and the
-// roles.
-func (o *options) configured(config *sim.Config) (*sim.Config, error) {
-	if len(o.reactors)+len(o.webhooks)+len(o.access) == 0 {
-		return config, nil
+// Detector switches one of the detectors that need no property on or off, as spec.detectors of a scenario does, and in place of
+// what the scenario says. Where nothing is said those are on that `stalemate list` shows without a remark.
+func Detector(t detect.Type, on bool) Option {
+	return func(o *options) {
+		if !slices.Contains(detect.Types(), t) {
+			o.err = fmt.Errorf("simtest.Detector: there is no detector %q: take one of package detect", t)
+		}
+		if o.detectors == nil {
+			o.detectors = map[detect.Type]bool{}
+		}
+		o.detectors[t] = on
 	}
+}
+
+// configured returns a scenario's configuration with the reactors and webhooks of the test, which come after its own, the roles
+// and the detectors. A Go value that says nothing of detectors has those that a file without a word of them has.
+func (o *options) configured(config *sim.Config) (*sim.Config, error) {
 	with := *config
+	if with.Detectors == nil {
+		with.Detectors = detect.NewSet(nil)
+	}
+	for _, t := range slices.Sorted(maps.Keys(o.detectors)) {
+		with.Detectors = with.Detectors.With(t, o.detectors[t])
+	}
 	with.Reactors = slices.Concat(config.Reactors, o.reactors)
 	with.Webhooks = slices.Concat(config.Webhooks, o.webhooks)
 	with.Processes = slices.Clone(config.Processes)

@@ -38,7 +38,7 @@ func (s *replicaSync) crowds() map[string]int {
 				continue
 			}
 			seen[pod.UID] = true
-			if !terminal(pod) && !terminating(pod) {
+			if podActive(pod) {
 				onNode[pod.Spec.NodeName]++
 			}
 		}
@@ -49,32 +49,61 @@ func (s *replicaSync) crowds() map[string]int {
 // compareForDeletion puts the pod first that is rather to be deleted: ActivePodsWithRanks of pkg/controller/controller_utils.go
 // (v1.36.3). Times are compared by their order of magnitude; pods that are equally old go by their UIDs.
 func compareForDeletion(a, b *corev1.Pod, onNode map[string]int, now time.Time) int {
-	if c := cmp.Or(
-		boolFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
-		cmp.Compare(phaseRank(a), phaseRank(b)),
-		boolFirst(!podReady(a), !podReady(b)),
+	return cmp.Or(
+		compareStates(a, b),
 		cmp.Compare(deletionCost(a), deletionCost(b)),
 		cmp.Compare(onNode[b.Spec.NodeName], onNode[a.Spec.NodeName]),
-	); c != 0 {
-		return c
-	}
+		compareHistories(a, b, func(at, bt metav1.Time) int {
+			if at.IsZero() || bt.IsZero() {
+				return laterFirst(at, bt)
+			}
+			return cmp.Or(cmp.Compare(magnitude(now.Sub(at.Time)), magnitude(now.Sub(bt.Time))), cmp.Compare(a.UID, b.UID))
+		}),
+	)
+}
+
+// compareActive puts the pod first that is rather to be deleted, where it does not matter what else is on its node: ActivePods of
+// the same file.
+func compareActive(a, b *corev1.Pod) int {
+	return cmp.Or(compareStates(a, b), compareHistories(a, b, laterFirst))
+}
+
+// compareStates puts the pod first that has got less far.
+func compareStates(a, b *corev1.Pod) int {
+	return cmp.Or(
+		trueFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
+		cmp.Compare(phaseRank(a), phaseRank(b)),
+		trueFirst(!podReady(a), !podReady(b)),
+	)
+}
+
+// compareHistories puts the pod first that has been ready for a shorter time, was restarted more often or is younger.
+func compareHistories(a, b *corev1.Pod, compareTimes func(a, b metav1.Time) int) int {
 	if podReady(a) && podReady(b) {
 		readyA, readyB := podCondition(a, corev1.PodReady), podCondition(b, corev1.PodReady)
 		if at, bt := readyA.LastTransitionTime, readyB.LastTransitionTime; !at.Equal(&bt) {
-			return compareAges(at, bt, a.UID, b.UID, now)
+			return compareTimes(at, bt)
 		}
 	}
 	if c := cmp.Or(cmp.Compare(restarts(b), restarts(a)), cmp.Compare(sidecarRestarts(b), sidecarRestarts(a))); c != 0 {
 		return c
 	}
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return compareAges(a.CreationTimestamp, b.CreationTimestamp, a.UID, b.UID, now)
+		return compareTimes(a.CreationTimestamp, b.CreationTimestamp)
 	}
 	return 0
 }
 
-// boolFirst puts the one first for which a condition holds.
-func boolFirst(a, b bool) int {
+// laterFirst puts no time first, and then the later one.
+func laterFirst(a, b metav1.Time) int {
+	if a.IsZero() || b.IsZero() {
+		return trueFirst(a.IsZero(), b.IsZero())
+	}
+	return b.Compare(a.Time)
+}
+
+// trueFirst puts the one first for which a condition holds.
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -85,27 +114,22 @@ func boolFirst(a, b bool) int {
 	}
 }
 
+// phaseRank orders phases: Pending, Unknown, Running. Any other counts as Pending.
 func phaseRank(pod *corev1.Pod) int {
 	return max(0, slices.Index([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning}, pod.Status.Phase))
 }
 
-// deletionCost returns the cost of deleting a pod that its annotation says; none if it is malformed.
+// deletionCost returns the cost of deleting a pod that its annotation says; none if that is malformed, as "+5" and "05" are, too.
 func deletionCost(pod *corev1.Pod) int64 {
-	cost, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32)
-	if err != nil {
+	text := pod.Annotations[corev1.PodDeletionCost]
+	cost, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || text[0] == '+' || text[0] == '0' && text != "0" {
 		return 0
 	}
 	return cost
 }
 
-// compareAges puts the younger first, or the one without a time.
-func compareAges(a, b metav1.Time, uidA, uidB types.UID, now time.Time) int {
-	if a.IsZero() || b.IsZero() {
-		return boolFirst(a.IsZero(), b.IsZero())
-	}
-	return cmp.Or(cmp.Compare(magnitude(now.Sub(a.Time)), magnitude(now.Sub(b.Time))), cmp.Compare(uidA, uidB))
-}
-
+// magnitude returns the order of magnitude of an age.
 func magnitude(age time.Duration) int64 {
 	if age <= 0 {
 		return -1
