@@ -22,6 +22,10 @@ determinism: ## Run 1,000 seeds of each scenario twice and compare their history
 traces: ## Play the recordings of real controllers in 1,000 random orders each
 	SIM_RUNS=1000 go test ./racer -run 'TestTrace$$|TestRollout$$' -timeout 60m
 
+.PHONY: quiet
+quiet: ## Run the correct reconcilers 100,000 times, with random orders and faults
+	SIM_RUNS=100000 go test ./scenarios/reference -run Quiet -timeout 5h
+
 .PHONY: bench
 bench: ## Run all benchmarks
 	go test -run '^$$' -bench . ./...
@@ -32,6 +36,7 @@ lint: ## Run the linters, at the version that CI pins
 
 .PHONY: goldens
 goldens: ## Rewrite the golden files; read the difference before you commit it
+	SIM_UPDATE=1 go test ./scenarios/... # the track record first, which the README shows
 	SIM_UPDATE=1 go test ./...
 
 .PHONY: ci

@@ -69,8 +69,7 @@ func numberOfSeeds(t *testing.T) int {
 
 // TestDeterminism runs every shipped scenario in the default order, by random walks, and with each of some faults, in the
 // default order and in a walk; twice under each of GOMAXPROCS 1 and 2, each time from a world of its own. It compares the
-// hashes of the histories. SIM_RUNS sets the number of seeds, and of faults,
-// which the entries of a matrix share.
+// hashes of the histories. SIM_RUNS sets the number of seeds, and of faults, which the entries of a matrix share.
 func TestDeterminism(t *testing.T) {
 	registry := &scenarios.Registry{}
 	reconcilers.Register(registry)

@@ -1,6 +1,7 @@
 package leaderworkerset
 
 import (
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -115,9 +116,7 @@ func TestPodDefaults(t *testing.T) {
 	}
 	for _, test := range tests {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: test.name, Labels: map[string]string{}}}
-		for name, value := range test.labels {
-			pod.Labels[name] = value
-		}
+		maps.Copy(pod.Labels, test.labels)
 		err := podDefaults{}.Default(t.Context(), pod)
 		if got := pod.Labels[labelGroupIndex]; got != test.want || (err != nil) != test.err {
 			t.Errorf("%s %v: group index %q, %v; want %q, error %t", test.name, test.labels, got, err, test.want, test.err)

@@ -230,16 +230,22 @@ func (r *Row) Check(o *Outcome) error {
 
 // origin says what made a finding, and what decides it.
 func origin(f *history.Finding) string {
-	text := fmt.Sprintf("%s in execution %d", f.Strategy, f.Execution)
+	words := []string{fmt.Sprintf("%s in execution %d", f.Strategy, f.Execution)}
 	if s := f.Schedule; s != nil {
 		for _, c := range s.Constraints {
-			text += "; " + c.String()
+			words = append(words, c.String())
 		}
 		for _, fault := range s.Faults {
-			text += "; " + fault.String()
+			words = append(words, fault.String())
+		}
+		for _, l := range s.Latencies {
+			words = append(words, fmt.Sprintf("%s comes %s late", l.At, l.For))
+		}
+		for _, o := range s.Orders {
+			words = append(words, fmt.Sprintf("%s in order %d", o.At, o.Order))
 		}
 	}
-	return text
+	return strings.Join(words, "; ")
 }
 
 // small checks that a schedule is one that a person can read. The default order has none.
