@@ -95,7 +95,7 @@ func TestDefaultOrder(t *testing.T) {
 			if again := run(t, world, sim.Plan{}); again.Hash != h.Hash {
 				t.Errorf("%s, %s: a second run gives hash %x, want %x", entry.Entry, v.name, again.Hash, h.Hash)
 			}
-			fmt.Fprintf(&b, "  %s: %s\n", v.name, cmp.Or(strings.Join(track.Broken(h), ", "), "holds"))
+			fmt.Fprintf(&b, "  %s: %s\n", v.name, cmp.Or(strings.Join(track.Stated(h), ", "), "holds"))
 		}
 	}
 	golden(t, "default-order.txt", b.String())
@@ -162,14 +162,14 @@ func TestRace(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.variant, func(t *testing.T) {
 			world := newWorld(t, scenario, registry, test.variant)
-			if broken := track.Broken(run(t, world, sim.Plan{})); len(broken) > 0 {
+			if broken := track.Stated(run(t, world, sim.Plan{})); len(broken) > 0 {
 				t.Errorf("the default order breaks %v", broken)
 			}
 			h := run(t, world, slow)
 			if !h.Constraints[0].Held {
 				t.Errorf("nothing was held: %s", h.Constraints[0])
 			}
-			if diff := gocmp.Diff(test.want, track.Broken(h)); diff != "" {
+			if diff := gocmp.Diff(test.want, track.Stated(h)); diff != "" {
 				t.Errorf("broken properties (-want +got):\n%s", diff)
 			}
 		})
@@ -181,7 +181,7 @@ func TestForced(t *testing.T) {
 	scenario, registry := load(t, "forced.yaml")
 	for _, entry := range scenario.Entries() {
 		for _, v := range variants {
-			broken := track.Broken(run(t, newWorld(t, entry, registry, v.name), sim.Plan{}))
+			broken := track.Stated(run(t, newWorld(t, entry, registry, v.name), sim.Plan{}))
 			if found := len(broken) > 0; found != (v.name == "leaderworkerset/buggy") {
 				t.Errorf("%s, %s: breaks %v", entry.Entry, v.name, broken)
 			}

@@ -185,7 +185,7 @@ func replay(t *testing.T, name, reconciler string, breaks []string) *history.His
 			t.Errorf("%s did not come about", c.Constraint)
 		}
 	}
-	if diff := cmp.Diff(breaks, track.Broken(h)); diff != "" {
+	if diff := cmp.Diff(breaks, track.Stated(h)); diff != "" {
 		t.Errorf("broken properties (-want +got):\n%s", diff)
 	}
 	if h.Outcome != history.Terminal {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/detect"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
@@ -189,6 +190,17 @@ func Broken(h *history.History) []string {
 	}
 	for _, verdict := range h.Broken() {
 		names = append(names, verdict.Property.Name)
+	}
+	return names
+}
+
+// Stated returns what a run broke of what its scenario states: the names of properties, and "panic", but no detectors.
+func Stated(h *history.History) []string {
+	var names []string
+	for _, name := range Broken(h) {
+		if !slices.Contains(detect.Types(), detect.Type(name)) {
+			names = append(names, name)
+		}
 	}
 	return names
 }
