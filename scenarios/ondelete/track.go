@@ -1,9 +1,6 @@
 package ondelete
 
-import (
-	"github.com/stalemate-dev/stalemate/scenarios/track"
-	"github.com/stalemate-dev/stalemate/sim/detect"
-)
+import "github.com/stalemate-dev/stalemate/scenarios/track"
 
 // Where the bugs were reported.
 const (
@@ -26,11 +23,11 @@ func Track() []track.Row {
 		row("observe-image.yaml", "sei", "leaves it alone", 0),
 		row("observe-image.yaml", "pods", "leaves it alone, and asks the pods", 0),
 		row("lost-patch.yaml", "sei-379", patch+": the patch is overwritten by a status that was computed before it", 150,
-			"update-rolled-out", "current-revision-never-moves-back", string(detect.ForeignStatus)),
+			"update-rolled-out", "current-revision-never-moves-back"),
 		row("rollback.yaml", "sei", "takes `currentRevision == updateRevision` for rolled out: a rollback never ends", 1,
 			"image-is-rolled-out"),
 		row("rollback.yaml", "sei-379", "repairs that, but the rollback of a plan that is not over yet is none: `currentImage` is the "+
-			"image from before", 50, "image-is-rolled-out", string(detect.ForeignStatus)),
+			"image from before", 50, "image-is-rolled-out"),
 		row("rollback-faults.yaml", "pods", "asks the pods, plans anew when the image changes, and does again whatever fails", 0),
 		row("rollback-1.37.yaml", "pods", "the same", 0),
 		row("midway.yaml", "sei", "a change after the pod was replaced, and before that was observed, is never rolled out", 50,

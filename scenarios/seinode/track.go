@@ -1,9 +1,6 @@
 package seinode
 
-import (
-	"github.com/stalemate-dev/stalemate/scenarios/track"
-	"github.com/stalemate-dev/stalemate/sim/detect"
-)
+import "github.com/stalemate-dev/stalemate/scenarios/track"
 
 // Where the bugs were introduced, and one of them mended.
 const (
@@ -34,10 +31,9 @@ func Track() []track.Row {
 		row(twoPaths, "restored.yaml", "v345", pull345+": a set that a task creates after an impostor is taken for one, and deleted", 5,
 			deletesItsOwn, "SelfDelete"),
 		row(twoPaths, "restored.yaml", "v348", pull348+": the UID is forgotten together with the impostor", 0),
-		row(twoPaths, "restored.yaml", "v345-first", pull345+", first commit: an impostor is replaced at once, but see rest.yaml", 100,
-			string(detect.WriteChurn)),
+		row(twoPaths, "restored.yaml", "v345-first", pull345+", first commit: an impostor is replaced at once, but see rest.yaml", 0),
 		row(twoPaths, "restored-cached.yaml", "v345-first", pull345+", first commit: a cache that still shows the impostor has its "+
-			"successor deleted", 100, deletesItsOwn, string(detect.WriteChurn)),
+			"successor deleted", 100, deletesItsOwn),
 		row(twoPaths, "restored-cached.yaml", "v348", pull348+": a cached status from before the set was created makes that an impostor",
 			250, deletesItsOwn),
 		row(twoPaths, "deleted.yaml", "v348", pull348+": a set that is deleted in the middle of a pass is created by the task, as ever", 100,

@@ -100,8 +100,8 @@ var masks = map[string][]string{
 		"resourceVersion", "restartCount", "uid"},
 }
 
-// maskedAnnotations count changes.
-var maskedAnnotations = []string{"deployment.kubernetes.io/revision"}
+// maskedAnnotations count changes; the second is what a racer of type Annotator writes.
+var maskedAnnotations = []string{"deployment.kubernetes.io/revision", "stalemate.dev/touched"}
 
 // maskFields takes fields out of a section of an object, in place, and puts conditions into the order of their types: which came
 // first depends on what happened first. What people write, labels and annotations, stays as it is.
