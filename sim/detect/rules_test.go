@@ -74,7 +74,9 @@ func TestInTurns(t *testing.T) {
 		"two users":               {turns(write{"user", "1"}, write{"kcm", "2"}), false},
 		"an operator with itself": {turns(write{"operator", "1"}, write{"operator", "2"}), false},
 		"of one mind":             {turns(write{"operator", "1"}, write{"user", "1"}), false},
-		"two rounds":              {turns(write{"operator", "1"}, write{"user", "2"})[:5], false},
+		"of one mind in the end": {[]write{{"operator", "1"}, {"kcm", "0"}, {"user", "1"}, {"kcm", "0"}, {"operator", "1"},
+			{"kcm", "0"}, {"user", "1"}}, false},
+		"two rounds": {turns(write{"operator", "1"}, write{"user", "2"})[:5], false},
 		"of many minds": {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "3"}, {"user", "4"}, {"operator", "5"},
 			{"user", "6"}}, false},
 		"one gives in": {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "1"}, {"user", "2"}, {"user", "1"},
@@ -285,6 +287,7 @@ func TestProgress(t *testing.T) {
 	}{
 		"of nothing":            {func(*told, int) {}, true},
 		"of this and that":      {func(d *told, n int) { d.swap("operator", n, one, other) }, true},
+		"of one swap":           {func(d *told, n int) { d.swap("operator", 1, one, other) }, true},
 		"of what others swap":   {func(d *told, n int) { d.swap("kcm", n, one, other) }, false},
 		"with Leases of others": {func(d *told, n int) { d.step("kcm", 0, schedule.Create, "Lease", nil, thing("l", "l")) }, true},
 		"of one thing each time": {func(d *told, n int) {
@@ -351,6 +354,23 @@ func TestLeftBehind(t *testing.T) {
 		r := d.step("operator", 1, schedule.Create, "ConfigMap", nil, made)
 		if got := d.leftBehind(r); got != test.finds {
 			t.Errorf("%s: left behind: %v", name, got)
+		}
+	}
+}
+
+// TestAtRest checks that writes are churn only while nobody else changes anything.
+func TestAtRest(t *testing.T) {
+	same := thing("x", "u", saying("1"))
+	for _, disturbed := range []bool{true, false} {
+		d := tell()
+		for n := range 2 * churnWrites {
+			d.step("operator", n, schedule.Update, "ConfigMap", same, same).Committed = 0
+			if disturbed && n%5 == 0 {
+				d.step("user", 0, schedule.Create, "Pod", nil, thing("p", "p"))
+			}
+		}
+		if found, _ := findWriteChurn(&d.Run); (found == nil) != disturbed {
+			t.Errorf("disturbed %v: found %+v", disturbed, found)
 		}
 	}
 }
