@@ -86,6 +86,9 @@ func TestInTurns(t *testing.T) {
 	} {
 		d := tell()
 		before := thing("x", "u", saying("0"))
+		for range fights { // an operator that has other things to write
+			d.step("operator", 1, schedule.Update, "ConfigMap", thing("y", "y"), thing("y", "y"))
+		}
 		for _, w := range test.writes {
 			after := thing("x", "u", saying(w.value))
 			d.step(w.actor, 1, schedule.Update, "ConfigMap", before, after)
