@@ -377,3 +377,92 @@ func TestAtRest(t *testing.T) {
 		}
 	}
 }
+
+// TestHandled tells which failures are no secret: what the pass returns, or makes again; and that of the resource's own status.
+func TestHandled(t *testing.T) {
+	app := thing("app", "app")
+	for name, test := range map[string]struct {
+		kind, returned string
+		again          int // the code of the same write in the next pass; zero for none
+		finds          bool
+	}{
+		"kept":                       {kind: "ConfigMap", finds: true},
+		"returned":                   {kind: "ConfigMap", returned: "no"},
+		"made again":                 {kind: "ConfigMap", again: 200},
+		"made again in vain":         {kind: "ConfigMap", again: 500, finds: true},
+		"of the resource itself":     {kind: "App", finds: true},
+		"of the resource, made good": {kind: "App", again: 200},
+	} {
+		d := tell()
+		d.step("operator", 1, schedule.Get, "App", nil, app)
+		fails := func(attempt, code int) {
+			r := d.step("operator", attempt, schedule.Update, test.kind, nil, app)
+			r.Code, r.Committed, r.After = code, 0, nil
+		}
+		fails(1, 500)
+		d.step("operator", 1, schedule.Update, "App", app, app).Event.Subresource = "status"
+		end := history.PassEnd{Thread: 1, Attempt: 1, Record: len(d.History.Records) - 1, Error: test.returned}
+		if test.again != 0 {
+			fails(2, test.again)
+		}
+		d.Baseline = &Baseline{States: []*State{{Hash: 1, Objects: map[string]uint64{test.kind + " default/app": 1}}}}
+		d.state = &State{Hash: 2, Objects: map[string]uint64{test.kind + " default/app": 2}}
+		d.History.Ends = []history.PassEnd{end}
+		if found, _ := findSwallowedError(&d.Run); (found != nil) != test.finds {
+			t.Errorf("%s: found %+v", name, found)
+		}
+	}
+}
+
+// TestMasks tells which changes make another state of an object.
+func TestMasks(t *testing.T) {
+	base := func() *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "0"}, Status: corev1.PodStatus{
+			Conditions: []corev1.PodCondition{{Type: "A"}, {Type: "B"}}, ContainerStatuses: []corev1.ContainerStatus{{Name: "c"}}}}
+	}
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		counts bool
+	}{
+		"nothing":        {func(*corev1.Pod) {}, false},
+		"UID":            {func(p *corev1.Pod) { p.UID = "1" }, false},
+		"generation":     {func(p *corev1.Pod) { p.Generation = 3 }, false},
+		"message":        {func(p *corev1.Pod) { p.Status.Message = "x" }, false},
+		"restarts":       {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 3 }, false},
+		"time":           {func(p *corev1.Pod) { p.CreationTimestamp = metav1.Unix(3, 0) }, false},
+		"order":          {func(p *corev1.Pod) { c := p.Status.Conditions; c[0], c[1] = c[1], c[0] }, false},
+		"reason":         {func(p *corev1.Pod) { p.Status.Reason = "x" }, true},
+		"condition":      {func(p *corev1.Pod) { p.Status.Conditions[0].Status = "True" }, true},
+		"label":          {func(p *corev1.Pod) { p.Labels = map[string]string{"message": "x"} }, true},
+		"annotation":     {func(p *corev1.Pod) { p.Annotations = map[string]string{"generation": "x"} }, true},
+		"count of edits": {func(p *corev1.Pod) { p.Annotations = map[string]string{maskedAnnotations[0]: "3"} }, false},
+		"specification":  {func(p *corev1.Pod) { p.Spec.NodeName = "n" }, true},
+	} {
+		changed := base()
+		if name == "count of edits" { // an annotation that is there as well
+			changed.Annotations = map[string]string{maskedAnnotations[0]: "2"}
+		}
+		before := fieldsOf(changed)
+		test.change(changed)
+		after := fieldsOf(changed)
+		differs := false
+		for _, path := range sortedKeys(before, after) {
+			differs = differs || before[path] != after[path]
+		}
+		if differs != test.counts && name != "time" { // which the canonical hash leaves out
+			t.Errorf("%s: counts %v", name, differs)
+		}
+	}
+}
+
+// TestNotAtRest checks that what may still be removed is no orphan.
+func TestNotAtRest(t *testing.T) {
+	d := tell()
+	d.History.Outcome = history.Inconclusive
+	made := d.Server.Do(&apiserver.Request{Verb: schedule.Create, Kind: d.Server.Kinds().ByName("ConfigMap"), Namespace: "default",
+		Name: "app-child", Object: thing("app-child", "")})
+	d.step("operator", 1, schedule.Create, "ConfigMap", nil, made.Object)
+	if found, exercised := findOrphans(&d.Run); found != nil || exercised != 0 {
+		t.Errorf("found %+v of %d", found, exercised)
+	}
+}
