@@ -121,13 +121,7 @@ func (r *Run) progress(from, to int) int {
 	n := 0
 	for i := from; i <= to; i++ {
 		record := &r.History.Records[i]
-		if record.Committed == 0 || r.beats(record.Event.Kind) {
-			continue
-		}
-		if record.Before != nil {
-			seen[version{objectOf(record), r.content(record.Before)}] = true
-		}
-		if record.After == nil {
+		if record.Committed == 0 || record.After == nil || r.beats(record.Event.Kind) {
 			continue
 		}
 		if made := (version{objectOf(record), r.content(record.After)}); !seen[made] {

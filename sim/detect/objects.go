@@ -109,14 +109,14 @@ func finished(obj apiserver.Object) bool {
 	}
 }
 
-// findMistakenDelete finds a delete without preconditions that hit another object than the one the operator had looked at in that
+// findMistakenDelete finds a delete that hit another object than the one the operator had looked at in that
 // pass: one of the same name, with another UID.
 func findMistakenDelete(r *Run) (*Found, int) {
 	records := r.History.Records
 	exercised := 0
 	for i := range records {
 		record := &records[i]
-		if !deletes(record) || record.Locked {
+		if !deletes(record) {
 			continue
 		}
 		seen := r.lastSeen(i)

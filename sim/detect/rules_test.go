@@ -74,7 +74,9 @@ func TestInTurns(t *testing.T) {
 		"two users":               {turns(write{"user", "1"}, write{"kcm", "2"}), false},
 		"an operator with itself": {turns(write{"operator", "1"}, write{"operator", "2"}), false},
 		"of one mind":             {turns(write{"operator", "1"}, write{"user", "1"}), false},
-		"two rounds":              {turns(write{"operator", "1"}, write{"user", "2"})[:5], false},
+		"of one mind in the end": {[]write{{"operator", "1"}, {"kcm", "0"}, {"user", "1"}, {"kcm", "0"}, {"operator", "1"},
+			{"kcm", "0"}, {"user", "1"}}, false},
+		"two rounds": {turns(write{"operator", "1"}, write{"user", "2"})[:5], false},
 		"of many minds": {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "3"}, {"user", "4"}, {"operator", "5"},
 			{"user", "6"}}, false},
 		"one gives in": {[]write{{"operator", "1"}, {"user", "2"}, {"operator", "1"}, {"user", "2"}, {"user", "1"},
@@ -84,6 +86,9 @@ func TestInTurns(t *testing.T) {
 	} {
 		d := tell()
 		before := thing("x", "u", saying("0"))
+		for range fights { // an operator that has other things to write
+			d.step("operator", 1, schedule.Update, "ConfigMap", thing("y", "y"), thing("y", "y"))
+		}
 		for _, w := range test.writes {
 			after := thing("x", "u", saying(w.value))
 			d.step(w.actor, 1, schedule.Update, "ConfigMap", before, after)
@@ -285,6 +290,7 @@ func TestProgress(t *testing.T) {
 	}{
 		"of nothing":            {func(*told, int) {}, true},
 		"of this and that":      {func(d *told, n int) { d.swap("operator", n, one, other) }, true},
+		"of one swap":           {func(d *told, n int) { d.swap("operator", 1, one, other) }, true},
 		"of what others swap":   {func(d *told, n int) { d.swap("kcm", n, one, other) }, false},
 		"with Leases of others": {func(d *told, n int) { d.step("kcm", 0, schedule.Create, "Lease", nil, thing("l", "l")) }, true},
 		"of one thing each time": {func(d *told, n int) {
@@ -352,5 +358,111 @@ func TestLeftBehind(t *testing.T) {
 		if got := d.leftBehind(r); got != test.finds {
 			t.Errorf("%s: left behind: %v", name, got)
 		}
+	}
+}
+
+// TestAtRest checks that writes are churn only while nobody else changes anything.
+func TestAtRest(t *testing.T) {
+	same := thing("x", "u", saying("1"))
+	for _, disturbed := range []bool{true, false} {
+		d := tell()
+		for n := range 2 * churnWrites {
+			d.step("operator", n, schedule.Update, "ConfigMap", same, same).Committed = 0
+			if disturbed && n%5 == 0 {
+				d.step("user", 0, schedule.Create, "Pod", nil, thing("p", "p"))
+			}
+		}
+		if found, _ := findWriteChurn(&d.Run); (found == nil) != disturbed {
+			t.Errorf("disturbed %v: found %+v", disturbed, found)
+		}
+	}
+}
+
+// TestHandled tells which failures are no secret: what the pass returns, or makes again; and that of the resource's own status.
+func TestHandled(t *testing.T) {
+	app := thing("app", "app")
+	for name, test := range map[string]struct {
+		kind, returned string
+		again          int // the code of the same write in the next pass; zero for none
+		finds          bool
+	}{
+		"kept":                       {kind: "ConfigMap", finds: true},
+		"returned":                   {kind: "ConfigMap", returned: "no"},
+		"made again":                 {kind: "ConfigMap", again: 200},
+		"made again in vain":         {kind: "ConfigMap", again: 500, finds: true},
+		"of the resource itself":     {kind: "App", finds: true},
+		"of the resource, made good": {kind: "App", again: 200},
+	} {
+		d := tell()
+		d.step("operator", 1, schedule.Get, "App", nil, app)
+		fails := func(attempt, code int) {
+			r := d.step("operator", attempt, schedule.Update, test.kind, nil, app)
+			r.Code, r.Committed, r.After = code, 0, nil
+		}
+		fails(1, 500)
+		d.step("operator", 1, schedule.Update, "App", app, app).Event.Subresource = "status"
+		end := history.PassEnd{Thread: 1, Attempt: 1, Record: len(d.History.Records) - 1, Error: test.returned}
+		if test.again != 0 {
+			fails(2, test.again)
+		}
+		d.Baseline = &Baseline{States: []*State{{Hash: 1, Objects: map[string]uint64{test.kind + " default/app": 1}}}}
+		d.state = &State{Hash: 2, Objects: map[string]uint64{test.kind + " default/app": 2}}
+		d.History.Ends = []history.PassEnd{end}
+		if found, _ := findSwallowedError(&d.Run); (found != nil) != test.finds {
+			t.Errorf("%s: found %+v", name, found)
+		}
+	}
+}
+
+// TestMasks tells which changes make another state of an object.
+func TestMasks(t *testing.T) {
+	base := func() *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "0"}, Status: corev1.PodStatus{
+			Conditions: []corev1.PodCondition{{Type: "A"}, {Type: "B"}}, ContainerStatuses: []corev1.ContainerStatus{{Name: "c"}}}}
+	}
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		counts bool
+	}{
+		"nothing":        {func(*corev1.Pod) {}, false},
+		"UID":            {func(p *corev1.Pod) { p.UID = "1" }, false},
+		"generation":     {func(p *corev1.Pod) { p.Generation = 3 }, false},
+		"message":        {func(p *corev1.Pod) { p.Status.Message = "x" }, false},
+		"restarts":       {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 3 }, false},
+		"time":           {func(p *corev1.Pod) { p.CreationTimestamp = metav1.Unix(3, 0) }, false},
+		"order":          {func(p *corev1.Pod) { c := p.Status.Conditions; c[0], c[1] = c[1], c[0] }, false},
+		"reason":         {func(p *corev1.Pod) { p.Status.Reason = "x" }, true},
+		"condition":      {func(p *corev1.Pod) { p.Status.Conditions[0].Status = "True" }, true},
+		"label":          {func(p *corev1.Pod) { p.Labels = map[string]string{"message": "x"} }, true},
+		"annotation":     {func(p *corev1.Pod) { p.Annotations = map[string]string{"generation": "x"} }, true},
+		"count of edits": {func(p *corev1.Pod) { p.Annotations = map[string]string{maskedAnnotations[0]: "3"} }, false},
+		"specification":  {func(p *corev1.Pod) { p.Spec.NodeName = "n" }, true},
+	} {
+		changed := base()
+		if name == "count of edits" { // an annotation that is there as well
+			changed.Annotations = map[string]string{maskedAnnotations[0]: "2"}
+		}
+		before := fieldsOf(changed)
+		test.change(changed)
+		after := fieldsOf(changed)
+		differs := false
+		for _, path := range sortedKeys(before, after) {
+			differs = differs || before[path] != after[path]
+		}
+		if differs != test.counts && name != "time" { // which the canonical hash leaves out
+			t.Errorf("%s: counts %v", name, differs)
+		}
+	}
+}
+
+// TestNotAtRest checks that what may still be removed is no orphan.
+func TestNotAtRest(t *testing.T) {
+	d := tell()
+	d.History.Outcome = history.Inconclusive
+	made := d.Server.Do(&apiserver.Request{Verb: schedule.Create, Kind: d.Server.Kinds().ByName("ConfigMap"), Namespace: "default",
+		Name: "app-child", Object: thing("app-child", "")})
+	d.step("operator", 1, schedule.Create, "ConfigMap", nil, made.Object)
+	if found, exercised := findOrphans(&d.Run); found != nil || exercised != 0 {
+		t.Errorf("found %+v of %d", found, exercised)
 	}
 }

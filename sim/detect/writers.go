@@ -33,7 +33,7 @@ func findCompetingWriters(r *Run) (*Found, int) {
 	return first, exercised
 }
 
-// contested returns the commits to each object that two writers changed often enough to fight over it, one of them an operator.
+// contested returns the commits to each object that two writers changed often enough to fight over it.
 func (r *Run) contested() [][]int {
 	if _, most := r.writes(); most < fights {
 		return nil
@@ -53,21 +53,14 @@ func (r *Run) contested() [][]int {
 	}
 	var contested [][]int
 	for _, name := range order {
-		writers, operators := map[string]int{}, 0
+		writers, often := map[string]int{}, 0
 		for _, i := range byObject[name] {
-			event := &r.History.Records[i].Event
-			writers[writer(event)]++
-			if writers[writer(event)] == fights && r.History.Records[i].OfProcess() {
-				operators++
-			}
-		}
-		often := 0
-		for _, n := range writers {
-			if n >= fights {
+			by := writer(&r.History.Records[i].Event)
+			if writers[by]++; writers[by] == fights {
 				often++
 			}
 		}
-		if operators > 0 && often > 1 {
+		if often > 1 {
 			contested = append(contested, byObject[name])
 		}
 	}
@@ -106,8 +99,7 @@ func (r *Run) inTurns(changes []change) bool {
 	}
 	last := changes[len(changes)-2*fights:]
 	by := func(c change) *history.Record { return &r.History.Records[c.record] }
-	if last[0].value == last[1].value || writer(&by(last[0]).Event) == writer(&by(last[1]).Event) ||
-		!by(last[0]).OfProcess() && !by(last[1]).OfProcess() {
+	if writer(&by(last[0]).Event) == writer(&by(last[1]).Event) || !by(last[0]).OfProcess() && !by(last[1]).OfProcess() {
 		return false
 	}
 	for i, c := range last {
