@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/scenarios/track"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -51,7 +52,7 @@ func TestSchedules(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			h, expect := runSchedule(t, file, "")
-			if broken := unheld(t, h); !slices.Contains(broken, expect.Property) {
+			if broken := track.Broken(h); !slices.Contains(broken, expect.Property) {
 				t.Errorf("%s is to be broken, and these are: %q", expect.Property, broken)
 			}
 			for _, c := range h.Constraints {
