@@ -37,7 +37,8 @@ func (s *deploymentSync) runScales(resp *apiserver.Response) (action sim.Action,
 		set := *next.set
 		set.Annotations = cloned(set.Annotations)
 		resizes := *set.Spec.Replicas != next.size
-		if news := annotateReplicas(set.Annotations, s.deployment); !resizes && !(next.annotate && news) {
+		annotated := annotateReplicas(set.Annotations, s.deployment) && next.annotate
+		if !resizes && !annotated {
 			continue
 		}
 		size := next.size

@@ -15,10 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/dump"
 )
 
 // The annotations by which the Deployment controller keeps its books (pkg/controller/deployment/util, v1.36.3).
@@ -42,7 +42,7 @@ var ownAnnotations = map[string]bool{
 // templateHash returns the hash that names the ReplicaSet of a template: ComputeHash of pkg/controller.
 func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	hash := fnv.New32a()
-	fmt.Fprint(hash, dump.ForHash(*template))
+	_, _ = fmt.Fprint(hash, dump.ForHash(*template)) // a hash takes everything
 	if collisions != nil {
 		var count [8]byte
 		binary.LittleEndian.PutUint32(count[:], uint32(*collisions))

@@ -70,13 +70,14 @@ func (s *auditedRollout) Next(resp *apiserver.Response) sim.Action {
 	if r.Verb.IsWrite() && s.deployment.DeletionTimestamp != nil {
 		s.audit.errorf("ReplicaSet %s is written to, and its Deployment is being deleted", r.Name)
 	}
-	switch {
-	case r.Verb == schedule.Create:
+	switch r.Verb {
+	case schedule.Create:
 		s.checkSizes(*r.Object.(*appsv1.ReplicaSet).Spec.Replicas, nil)
-	case r.Verb == schedule.Delete:
+	case schedule.Delete:
 		s.checkUnused(r.Name)
-	case r.Verb == schedule.Update:
+	case schedule.Update:
 		s.checkSize(r.Object.(*appsv1.ReplicaSet))
+	default:
 	}
 	return action
 }

@@ -175,9 +175,10 @@ func castsOf(recorded *trace) []cast {
 	held := slices.ContainsFunc(recorded.Final, func(s traceState) bool { return s.Kind == "Pod" && s.Fields["terminating"] == true })
 	var casts []cast
 	for _, c := range []cast{{waits: true}, {waits: true, scheduler: true}, {}, {scheduler: true}} {
-		if !(c.scheduler && switched) && !(!c.waits && held) {
-			casts = append(casts, c)
+		if c.scheduler && switched || held && !c.waits {
+			continue
 		}
+		casts = append(casts, c)
 	}
 	return casts
 }

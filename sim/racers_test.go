@@ -36,13 +36,13 @@ func TestRacerQueue(t *testing.T) {
 		plan func(q sim.RacerQueue)
 		want []string
 	}{
-		"an earlier time":             {func(q sim.RacerQueue) { q.AddAfter("a", 9*second); q.AddAfter("a", 5*second) }, []string{"a at 5"}},
-		"a later time":                {func(q sim.RacerQueue) { q.AddAfter("a", 5*second); q.AddAfter("a", 9*second) }, []string{"a at 5"}},
-		"at once, and at a time":      {func(q sim.RacerQueue) { q.Add("a"); q.AddAfter("a", 5*second) }, []string{"a at 0", "a at 5"}},
-		"at a time, and at once":      {func(q sim.RacerQueue) { q.AddAfter("a", 5*second); q.Add("a") }, []string{"a at 0", "a at 5"}},
-		"at a time that is past":      {func(q sim.RacerQueue) { q.AddAfter("a", -second) }, []string{"a at 0"}},
-		"twice at once":               {func(q sim.RacerQueue) { q.Add("a"); q.Add("a") }, []string{"a at 0"}},
-		"two keys, the other earlier": {func(q sim.RacerQueue) { q.AddAfter("a", 5*second); q.AddAfter("b", second) }, []string{"b at 1", "a at 5"}},
+		"an earlier time":        {func(q sim.RacerQueue) { q.AddAfter("a", 9*second); q.AddAfter("a", 5*second) }, []string{"a at 5"}},
+		"a later time":           {func(q sim.RacerQueue) { q.AddAfter("a", 5*second); q.AddAfter("a", 9*second) }, []string{"a at 5"}},
+		"at once, and at a time": {func(q sim.RacerQueue) { q.Add("a"); q.AddAfter("a", 5*second) }, []string{"a at 0", "a at 5"}},
+		"at a time, and at once": {func(q sim.RacerQueue) { q.AddAfter("a", 5*second); q.Add("a") }, []string{"a at 0", "a at 5"}},
+		"at a time that is past": {func(q sim.RacerQueue) { q.AddAfter("a", -second) }, []string{"a at 0"}},
+		"twice at once":          {func(q sim.RacerQueue) { q.Add("a"); q.Add("a") }, []string{"a at 0"}},
+		"two keys":               {func(q sim.RacerQueue) { q.AddAfter("a", 5*second); q.AddAfter("b", second) }, []string{"b at 1", "a at 5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var racer *sleeper

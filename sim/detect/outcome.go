@@ -2,6 +2,7 @@ package detect
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -125,8 +126,8 @@ func (r *Run) failures(end *history.PassEnd) []int {
 // failed reports whether a write of an operator failed, so that it was told. A delete of what is not there has not, nor has a
 // write to a kind that says nothing about progress.
 func failed(r *history.Record) bool {
-	return r.OfProcess() && r.Event.Verb.IsWrite() && !r.Retry && (r.Code >= 400 || r.Code == history.NoAnswer) &&
-		!(r.Event.Verb == schedule.Delete && r.Code == 404)
+	gone := r.Event.Verb == schedule.Delete && r.Code == http.StatusNotFound
+	return r.OfProcess() && r.Event.Verb.IsWrite() && !r.Retry && !gone && (r.Code >= http.StatusBadRequest || r.Code == history.NoAnswer)
 }
 
 // madeGood reports whether a write that failed was made again later, and worked.

@@ -51,7 +51,7 @@ func creating(meets func(*unstructured.Unstructured, error) (again bool, err err
 		if err != nil {
 			again, err := meets(app, err)
 			if err != nil || again {
-				return ctrl.Result{Requeue: again}, err
+				return ctrl.Result{Requeue: again}, err //nolint:staticcheck // operators still do
 			}
 			if phase := field(app, "status", "phase"); phase != "" {
 				done = phase
