@@ -86,8 +86,8 @@ spec:
   properties: [{name: always, type: Always, rule: "true"}]
 `, ""
 	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(shown) != 7 {
-		t.Fatalf("%d examples, want variables with properties, a script, faults, roles, webhooks, a matrix, and a schedule", len(shown))
+	if len(shown) != 8 {
+		t.Fatalf("%d examples, want variables with properties, a script, faults, roles, webhooks, detectors, a matrix, and a schedule", len(shown))
 	}
 	for _, example := range shown {
 		indented := "  " + strings.ReplaceAll(strings.TrimSuffix(string(example[1]), "\n"), "\n", "\n  ") + "\n"
