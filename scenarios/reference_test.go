@@ -87,7 +87,8 @@ spec:
 `, ""
 	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
 	if len(shown) != 8 {
-		t.Fatalf("%d examples, want variables with properties, a script, faults, roles, webhooks, detectors, a matrix, and a schedule", len(shown))
+		t.Fatalf("%d examples, want variables with properties, a script, faults, roles, webhooks, detectors, a matrix, and a schedule",
+			len(shown))
 	}
 	for _, example := range shown {
 		indented := "  " + strings.ReplaceAll(strings.TrimSuffix(string(example[1]), "\n"), "\n", "\n  ") + "\n"
