@@ -118,6 +118,9 @@ func maskFields(fields map[string]any, names []string) {
 				for _, annotation := range maskedAnnotations {
 					delete(v, annotation)
 				}
+				if len(v) == 0 { // as if there never had been any
+					delete(fields, name)
+				}
 			default:
 				maskFields(v, names)
 			}

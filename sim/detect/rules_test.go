@@ -436,6 +436,7 @@ func TestMasks(t *testing.T) {
 		"label":          {func(p *corev1.Pod) { p.Labels = map[string]string{"message": "x"} }, true},
 		"annotation":     {func(p *corev1.Pod) { p.Annotations = map[string]string{"generation": "x"} }, true},
 		"count of edits": {func(p *corev1.Pod) { p.Annotations = map[string]string{maskedAnnotations[0]: "3"} }, false},
+		"first of edits": {func(p *corev1.Pod) { p.Annotations = map[string]string{maskedAnnotations[0]: "1"} }, false},
 		"specification":  {func(p *corev1.Pod) { p.Spec.NodeName = "n" }, true},
 	} {
 		changed := base()
