@@ -90,7 +90,7 @@ func TestTrace(t *testing.T) {
 func TestRollout(t *testing.T) {
 	if dir := os.Getenv("SIM_TRACES"); dir != "" {
 		if rollouts, err := filepath.Glob(filepath.Join(dir, "rollouts-*")); err == nil && len(rollouts) == 0 {
-			t.Skipf("no rollouts-* in SIM_TRACES=%s", dir)
+			t.Setenv("SIM_TRACES", "") // there are none: our own then
 		}
 	}
 	testTraces(t, "rollouts-*", 6)

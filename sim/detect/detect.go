@@ -106,15 +106,13 @@ func Types() []Type {
 }
 
 // Doc says in one line what a detector finds.
-func Doc(t Type) string {
-	i := slices.IndexFunc(detectors, func(d detector) bool { return d.name == t })
-	return detectors[i].doc
-}
+func Doc(t Type) string { return rowOf(t).doc }
 
 // OptIn reports whether a detector is off unless a scenario asks for it.
-func OptIn(t Type) bool {
-	i := slices.IndexFunc(detectors, func(d detector) bool { return d.name == t })
-	return detectors[i].optIn
+func OptIn(t Type) bool { return rowOf(t).optIn }
+
+func rowOf(t Type) *detector {
+	return &detectors[slices.IndexFunc(detectors, func(d detector) bool { return d.name == t })]
 }
 
 // Set is a choice of detectors. It is read only: runs share it. A nil Set has none.

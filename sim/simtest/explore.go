@@ -155,7 +155,7 @@ func runsBySeed(r *history.Result) int {
 	return runs
 }
 
-// fitsDeadline checks that the tests' deadline leaves as much time as the exploration is to take.
+// fitsDeadline checks that the tests' deadline leaves as much time as the exploration is to take: real time, and outside of all runs.
 func (c *testCase) fitsDeadline(t TB) error {
 	limited, ok := t.(interface{ Deadline() (time.Time, bool) })
 	if !ok || !c.given.has("for") {
