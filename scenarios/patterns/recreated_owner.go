@@ -19,7 +19,8 @@ import (
 //
 // A pass is, after the cached GET of the App:
 //
-//	1  it is not being deleted: PUT App with a finalizer, if it has none; GET set (cached), POST set; PUT App/status
+//	1  it is not being deleted: PUT App with a finalizer, if it has none; GET set (cached), POST set, the correct one after a
+//	                            live GET of the App; PUT App/status
 //	2  else GET App (live)      the correct one only: it ends here if the cache is behind
 //	3  DELETE set               by its name; by UID: GET it first (cached), and delete it, with its UID as a precondition, if this
 //	                            App controls it by the UID
@@ -47,7 +48,7 @@ var recreatedOwner = pattern{
 		new: newKeeper(keeper{byUID: true}),
 	}},
 	correct: variant{
-		doc: "children are known by UIDs, and an app is asked for again before anything of it is deleted",
+		doc: "children are known by UIDs, and an app is asked for again before anything of it is created or deleted",
 		new: newKeeper(keeper{byUID: true, asksAgain: true}),
 	},
 	breaks: []string{"living-app-keeps-its-own"},
@@ -65,7 +66,7 @@ const (
 type keeper struct {
 	clients
 	byUID     bool // knows children by UIDs
-	asksAgain bool // before it deletes anything
+	asksAgain bool // before it creates or deletes anything
 }
 
 func newKeeper(k keeper) func(ctrl.Manager) reconcile.ObjectReconciler[*App] {
@@ -89,16 +90,34 @@ func (r *keeper) Reconcile(ctx context.Context, app *App) (reconcile.Result, err
 	set := &appsv1.StatefulSet{}
 	err := r.Get(ctx, client.ObjectKeyFromObject(app), set)
 	if apierrors.IsNotFound(err) {
-		if set, err = statefulSet(app); err != nil {
-			return reconcile.Result{}, reconcile.TerminalError(err)
-		}
-		metav1.SetMetaDataLabel(&set.Spec.VolumeClaimTemplates[0].ObjectMeta, labelOwner, string(app.UID))
-		err = r.create(ctx, app, set)
+		set, err = r.createSet(ctx, app)
 	}
-	if err != nil {
+	if err != nil || set == nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, r.report(ctx, app, phase(setReady(set)))
+}
+
+// createSet creates the set of an app, or nothing if the app may be gone: its set would be garbage, collected and created again
+// without a pause for as long as the cache is behind.
+func (r *keeper) createSet(ctx context.Context, app *App) (*appsv1.StatefulSet, error) {
+	if may, err := r.mayAct(ctx, app); err != nil || !may {
+		return nil, err
+	}
+	set, err := statefulSet(app)
+	if err != nil {
+		return nil, reconcile.TerminalError(err)
+	}
+	metav1.SetMetaDataLabel(&set.Spec.VolumeClaimTemplates[0].ObjectMeta, labelOwner, string(app.UID))
+	return set, r.create(ctx, app, set)
+}
+
+// mayAct reports whether an app is as the cache shows it, as far as the operator cares to ask.
+func (r *keeper) mayAct(ctx context.Context, app *App) (bool, error) {
+	if !r.asksAgain {
+		return true, nil
+	}
+	return r.upToDate(ctx, app)
 }
 
 // tearDown deletes the children of an app, and lets it go.
@@ -106,10 +125,8 @@ func (r *keeper) tearDown(ctx context.Context, app *App) error {
 	if !controllerutil.ContainsFinalizer(app, finalizer) {
 		return nil
 	}
-	if r.asksAgain {
-		if current, err := r.upToDate(ctx, app); err != nil || !current {
-			return err
-		}
+	if may, err := r.mayAct(ctx, app); err != nil || !may {
+		return err
 	}
 	if err := r.deleteSet(ctx, app); err != nil {
 		return err
