@@ -27,42 +27,6 @@ const (
 	KindFinding = "Finding"
 )
 
-// Document is one of the documents in a file of results: what an exploration or a replay came to, all that reports say of it
-// included.
-type Document struct {
-	// Result is what the exploration came to. For a replay it has the names and variables of the scenario, the command line, and
-	// where replays differed.
-	Result *history.Result
-	// Replay is the replay, nil for an exploration.
-	Replay *Replayed
-}
-
-// replayed is a replay as a document has it. How much of it is told is up to who reads it.
-type replayed struct {
-	Result *history.Result
-	Replay *history.Replay
-	File   string
-	Times  int
-	Exact  bool
-}
-
-// Encode writes the document.
-func (d Document) Encode(w io.Writer) error {
-	if d.Replay == nil {
-		return EncodeResult(w, d.Result)
-	}
-	body := replayed{d.Result, d.Replay.Replay, d.Replay.File, d.Replay.Times, d.Replay.Exact}
-	return encode(w, KindReplay, reflect.ValueOf(body))
-}
-
-// Text writes the report of the document for a person to read, as [Text] or [Replay] does.
-func (d Document) Text(w io.Writer, o Options) error {
-	if d.Replay == nil {
-		return Text(w, d.Result, o)
-	}
-	return Replay(w, d.Result, *d.Replay, o)
-}
-
 // EncodeResult writes what an exploration came to as a JSON document: all of it, so that [DecodeResult] gives a result of which
 // reports say the same to the byte. Equal results are equal bytes.
 func EncodeResult(w io.Writer, r *history.Result) error {
