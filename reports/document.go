@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"reflect"
+	"strings"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
@@ -16,6 +17,14 @@ type Document struct {
 	Result *history.Result
 	// Replay is the replay, nil for an exploration.
 	Replay *Replayed
+	// Problem says why there was neither: a file that is wrong, for instance. The result then has only names.
+	Problem string
+}
+
+// problem is a problem as a document has it.
+type problem struct {
+	Result *history.Result
+	Words  string
 }
 
 // replayed is a replay as a document has it. How much of it is told is up to who reads it.
@@ -29,7 +38,10 @@ type replayed struct {
 
 // Encode writes the document as JSON.
 func (d Document) Encode(w io.Writer) error {
-	if d.Replay == nil {
+	switch {
+	case d.Problem != "":
+		return encode(w, KindProblem, reflect.ValueOf(problem{d.Result, d.Problem}))
+	case d.Replay == nil:
 		return EncodeResult(w, d.Result)
 	}
 	body := replayed{d.Result, d.Replay.Replay, d.Replay.File, d.Replay.Times, d.Replay.Exact}
@@ -38,18 +50,38 @@ func (d Document) Encode(w io.Writer) error {
 
 // Text writes the report of the document for a person to read, as [Text] or [Replay] does.
 func (d Document) Text(w io.Writer, o Options) error {
-	if d.Replay == nil {
+	switch {
+	case d.Problem != "":
+		t := newText(d.Result, o)
+		t.failed(d)
+		return t.flush(w)
+	case d.Replay == nil:
 		return Text(w, d.Result, o)
 	}
 	return Replay(w, d.Result, *d.Replay, o)
 }
 
+// failed writes that nothing could be run, and why.
+func (t *text) failed(d Document) {
+	t.linef("%s  %s", t.in(alarm, "! FAILED"), t.in(bold, t.subject()))
+	for line := range strings.Lines(d.Problem) {
+		t.linef("  %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// Failed is the verdict on what could not be run to its end.
+const Failed Verdict = "failed"
+
 // Verdict says how the exploration or the replay came out.
 func (d Document) Verdict() Verdict {
-	if d.Replay == nil {
+	switch {
+	case d.Problem != "":
+		return Failed
+	case d.Replay == nil:
 		return Judge(d.Result)
+	default:
+		return JudgeReplay(d.Result, *d.Replay)
 	}
-	return JudgeReplay(d.Result, *d.Replay)
 }
 
 // Name names what was explored or replayed: "recreate with operator=clickhouse/buggy", with the file of a schedule after a colon.

@@ -23,7 +23,7 @@ type annotation struct {
 }
 
 // Annotations writes workflow commands of GitHub Actions, which show what is broken at the lines of the scenarios' properties: an
-// error for each broken property, invalid rule and nondeterministic operator, a warning for what came to no verdict, and a notice
+// error for each broken property, invalid rule, nondeterministic operator and wrong file, a warning for what came to no verdict, and a notice
 // for each property that was never exercised. Of each level, only as many as GitHub shows.
 //
 // File, if set, turns the path of a scenario into one that is relative to the root of the repository, as GitHub wants it.
@@ -76,7 +76,7 @@ func annotationsOf(d Document) []annotation {
 	var all []annotation
 	if words := d.inconclusiveWords(); words != "" && d.Verdict() != InvalidProperty {
 		level := "warning"
-		if d.Verdict() == Nondeterministic {
+		if d.Verdict() == Nondeterministic || d.Verdict() == Failed {
 			level = "error"
 		}
 		all = append(all, annotation{level, property.Position{File: r.Path}, d.Name() + ": " + string(d.Verdict()), []string{words, r.Command}})
@@ -161,7 +161,7 @@ func summaryTable(documents []Document) []summaryPart {
 		counts[d.Verdict()]++
 	}
 	var words []string
-	for _, v := range []Verdict{InvalidProperty, Nondeterministic, Broken, Stale, Inconclusive, Passed} {
+	for _, v := range []Verdict{Failed, InvalidProperty, Nondeterministic, Broken, Stale, Inconclusive, Passed} {
 		if counts[v] > 0 {
 			words = append(words, fmt.Sprintf("%d %s", counts[v], v))
 		}
@@ -182,7 +182,7 @@ func summaryTable(documents []Document) []summaryPart {
 
 // verdictMark are the signs that stand for verdicts in a table.
 var verdictMark = map[Verdict]string{
-	InvalidProperty: "❗", Nondeterministic: "❗", Broken: "❌", Stale: "❔", Inconclusive: "❔", Passed: "✅",
+	Failed: "❗", InvalidProperty: "❗", Nondeterministic: "❗", Broken: "❌", Stale: "❔", Inconclusive: "❔", Passed: "✅",
 }
 
 // summaryOf tells why a document came to no verdict, and its findings, a part for each.
@@ -220,7 +220,9 @@ var markdownEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;"
 	"[", "\\[", "]", "\\]", "|", "\\|", "~", "\\~", "#", "\\#", "$", "\\$", "@", "\\@")
 
 // markdown writes a text on one line of Markdown.
-func markdown(text string) string { return markdownEscapes.Replace(strings.Join(strings.Fields(text), " ")) }
+func markdown(text string) string {
+	return markdownEscapes.Replace(strings.Join(strings.Fields(text), " "))
+}
 
 // fenced writes a text as a block of code, with a fence that is longer than all in it.
 func fenced(language, text string) string {

@@ -29,7 +29,8 @@ func placed() *history.Result {
 
 func githubDocuments() []Document {
 	stale, p := replays["stale"].make()
-	return []Document{{Result: placed()}, {Result: overwritten()}, {Result: passed()}, {Result: invalid()}, {Result: diverged()}, {stale, &p}}
+	return []Document{{Result: placed()}, {Result: overwritten()}, {Result: passed()}, {Result: invalid()}, {Result: diverged()},
+		{Result: stale, Replay: &p}, failed()}
 }
 
 func TestAnnotationsGolden(t *testing.T) {

@@ -69,7 +69,7 @@ const (
 // JUnit writes explorations and replays as a JUnit report: a test suite for each, with a test case for each property and each
 // detector, one that no reconciler panics, and one that a verdict was come to at all. What is broken is a failure, with what decides
 // and the command line that shows it again; a property that was never exercised is skipped; an invalid rule, a nondeterministic
-// operator, a run into a limit and a stale schedule are errors. The suite's output says what was covered.
+// operator, a run into a limit, a stale schedule and a file that is wrong are errors. The suite's output says what was covered.
 //
 // Equal documents give equal bytes: there is no time stamp in it.
 func JUnit(w io.Writer, documents []Document) error {
@@ -108,12 +108,16 @@ func newJUnitSuite(d Document) junitSuite {
 		suite.Properties = append(suite.Properties, junitProperty{"history hash", fmt.Sprintf(hashFormat, r.Hash)})
 	}
 	t := newText(r, Options{Replay: commandOf})
-	if d.Replay != nil {
+	switch {
+	case d.Problem != "":
+		t.failed(d)
+	case d.Replay != nil:
 		t.replayTitle(*d.Replay)
-	} else {
+		t.closing()
+	default:
 		t.title()
+		t.closing()
 	}
-	t.closing()
 	suite.Output.Text = xmlText("\n" + t.String())
 	suite.Tests = len(suite.Cases)
 	for _, c := range suite.Cases {
@@ -137,6 +141,9 @@ func junitCases(d Document, r *history.Result) []junitCase {
 		verdict.Error = &junitProblem{Type: string(d.Verdict()), Message: xmlText(words), Body: xmlText("\n" + r.Command + "\n")}
 	}
 	cases := []junitCase{verdict}
+	if d.Problem != "" {
+		return cases
+	}
 	broken := brokenOf(r)
 	for _, p := range propertiesOf(r) {
 		c := junitCase{Name: xmlText(p.Property.Name), Class: class}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 )
 
@@ -25,9 +26,15 @@ func documents() []Document {
 	for _, replay := range sortedValues(replays) {
 		r, p := replay.make()
 		r.Command = "stalemate replay " + p.File
-		all = append(all, Document{r, &p})
+		all = append(all, Document{Result: r, Replay: &p})
 	}
-	return all
+	return append(all, failed())
+}
+
+// failed is the document of a scenario that is wrong.
+func failed() Document {
+	r := &history.Result{Header: history.Header{Scenario: "wrong.yaml", Path: "wrong.yaml"}}
+	return Document{Result: r, Problem: "wrong.yaml:7:3: spec.racers[0].type: unknown type Kublet\n  did you mean Kubelet?"}
 }
 
 func sortedValues[T any](of map[string]T) []T {
@@ -55,7 +62,7 @@ func junit(t *testing.T, documents ...Document) string {
 func TestJUnitGolden(t *testing.T) {
 	stale, p := replays["stale"].make()
 	golden(t, "junit.xml", junit(t, Document{Result: found()}, Document{Result: overwritten()}, Document{Result: vacuous()},
-		Document{Result: invalid()}, Document{Result: diverged()}, Document{stale, &p}))
+		Document{Result: invalid()}, Document{Result: diverged()}, Document{Result: stale, Replay: &p}, failed()))
 }
 
 // element is what Jenkins' junit-10.xsd, against which its xUnit plugin validates reports, says of an element.
@@ -188,8 +195,9 @@ func TestJUnitCases(t *testing.T) {
 		{Document{Result: invalid()}, "pefpp"},
 		{Document{Result: diverged()}, "epppp"},
 		{Document{Result: overwritten()}, "pffpf"},
-		{Document{stale, &p}, "epp"},
-		{Document{misjudged, &q}, "pep"},
+		{Document{Result: stale, Replay: &p}, "epp"},
+		{Document{Result: misjudged, Replay: &q}, "pep"},
+		{failed(), "e"},
 	} {
 		got := ""
 		for _, c := range junitCases(test.document, test.document.Exploration()) {

@@ -74,6 +74,8 @@ func replayWith(r *history.Result, f *history.Finding) string { return cmp.Or(f.
 // inconclusiveWords say of a verdict that is neither a pass nor a finding why, in a sentence; they are empty for the others.
 func (d Document) inconclusiveWords() string {
 	switch v := d.Verdict(); {
+	case v == Failed:
+		return d.Problem
 	case v == Nondeterministic:
 		return "The operator under test is nondeterministic: one schedule, executed twice, gave two histories. " + d.Result.Diverged
 	case v == InvalidProperty:

@@ -23,6 +23,8 @@ const (
 	KindResult = "Result"
 	// KindReplay is what the replay of one schedule came to: a [Replayed], with the result it belongs to.
 	KindReplay = "Replay"
+	// KindProblem says why there is no result.
+	KindProblem = "Problem"
 	// KindFinding is one finding by itself: a [history.Finding].
 	KindFinding = "Finding"
 )
@@ -99,7 +101,7 @@ func decodeOne[T any](r io.Reader, kind string, check func(*T) error) (*T, error
 	return body, check(body)
 }
 
-// DecodeDocuments reads the results and replays of a file, which stand one after the other; there is at least one. The error
+// DecodeDocuments reads the documents of a file, which stand one after the other; there is at least one. The error
 // names the document, from 1, and the place in it that is wrong.
 func DecodeDocuments(r io.Reader) ([]Document, error) {
 	decoder := json.NewDecoder(r)
@@ -162,9 +164,18 @@ func decodeDocument(document map[string]any) (Document, error) {
 		}
 		told := &Replayed{Replay: body.Replay, File: body.File, Times: body.Times, Exact: body.Exact}
 		return Document{Result: body.Result, Replay: told}, checkReplayed(&body)
+	case KindProblem:
+		var body problem
+		if err := decodeBody(document, KindProblem, &body); err != nil {
+			return Document{}, err
+		}
+		if body.Result == nil || body.Words == "" {
+			return Document{}, missing("problem.result or problem.words")
+		}
+		return Document{Result: body.Result, Problem: body.Words}, checkResult("problem.result", body.Result)
 	default:
-		return Document{}, fmt.Errorf("result: kind %v cannot be rendered, only %s or %s: give a file that --json wrote",
-			kind, KindResult, KindReplay)
+		return Document{}, fmt.Errorf("result: kind %v cannot be rendered, only %s, %s or %s: give a file that --json wrote",
+			kind, KindResult, KindReplay, KindProblem)
 	}
 }
 

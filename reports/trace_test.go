@@ -40,7 +40,7 @@ func traced(t *testing.T, documents ...Document) string {
 
 func TestTraceGolden(t *testing.T) {
 	p := reproduced()
-	golden(t, "trace.json", traced(t, Document{Result: watched()}, Document{&history.Result{Header: found().Header}, &p}))
+	golden(t, "trace.json", traced(t, Document{Result: watched()}, Document{Result: &history.Result{Header: found().Header}, Replay: &p}))
 }
 
 // lane is a thread of a run.
