@@ -135,6 +135,11 @@ func (p play) encode(file, name string, s *schedule.Schedule) ([]byte, error) {
 
 // TestMain lets the scripts run the command, with the acted engine, as a program of its own.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "stalemate" { // no script, which sets it itself
+		if err := os.Unsetenv(onGitHub); err != nil {
+			panic(err)
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"stalemate": func() {
 			a := &app{stdout: os.Stdout, stderr: os.Stderr, engine: acted{}}
