@@ -251,6 +251,13 @@ var exitCodes = []struct {
 	{"pin reproduced --name No!", ExitUsage, "want lower-case letters"},
 	{"pin", ExitUsage, "name one schedule file"},
 
+	{"report", ExitUsage, "no result file"},
+	{"report missing.json", ExitUsage, "missing.json"},
+	{"report broken", ExitUsage, "no JSON as --json writes it"},
+	{"run passed --json=", ExitUsage, "the name of a file"},
+	{"replay reproduced --html=", ExitUsage, "the name of a file"},
+	{"report missing.json --trace=", ExitUsage, "the name of a file"},
+
 	{"validate reproduced matrix", ExitPassed, ""},
 	{"validate passed", ExitPassed, ""},
 	{"validate passed wrong", ExitUsage, "unknown act"},
