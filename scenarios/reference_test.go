@@ -144,7 +144,7 @@ func reference(t *testing.T) string {
 		fmt.Fprintf(&b, "\n## %s\n", kind)
 		sections := sections(root)
 		for i := range sections {
-			sections[i].write(&b, sections)
+			sections[i].write(&b)
 		}
 	}
 	return b.String()
@@ -190,11 +190,11 @@ func place(f scenarios.Field) string {
 }
 
 // write writes the section.
-func (s *section) write(b *strings.Builder, all []section) {
+func (s *section) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\n### %s\n\n%s\n\n| field | holds | meaning |\n|---|---|---|\n", strings.Join(s.places, ", "), cell(s.field.OfDoc))
 	var values strings.Builder
 	for _, f := range s.field.Fields {
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Name, holds(f, all), meaning(f))
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Name, holds(f), meaning(f))
 		if documented(f) {
 			fmt.Fprintf(&values, "\n| `%s` | meaning |\n|---|---|\n", f.Name)
 			for _, value := range f.Values {
@@ -209,7 +209,7 @@ func (s *section) write(b *strings.Builder, all []section) {
 func documented(f scenarios.Field) bool { return len(f.Values) > 0 && f.Values[0].Doc != "" }
 
 // holds says what type a field is of.
-func holds(f scenarios.Field, all []section) string {
+func holds(f scenarios.Field) string {
 	text := cell(f.Type)
 	if f.Required {
 		text += ", required"

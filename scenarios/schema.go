@@ -118,7 +118,7 @@ func Explain(path string) (Field, error) {
 func (f *Field) unknown(name string) error {
 	path := strings.ToLower(f.Kind) + "." + join(f.Path, name)
 	if len(f.Fields) == 0 {
-		return fmt.Errorf("%s: unknown field: %s holds a %s", path, join(strings.ToLower(f.Kind), f.Path), f.Type)
+		return fmt.Errorf("%s: unknown field: %s is of type %s, and has none", path, join(strings.ToLower(f.Kind), f.Path), f.Type)
 	}
 	names := make([]string, len(f.Fields))
 	for i := range f.Fields {
@@ -187,7 +187,11 @@ func (e *explainer) typeOf(f *Field, s *jsonschema.Schema) string {
 		f.Fields = e.fields(f.Path, s)
 		return "Object"
 	case s.Type == jsonschema.Array:
-		return "[]" + e.typeOf(f, s.Items)
+		items := e.typeOf(f, s.Items)
+		if strings.Contains(items, alternative) {
+			items = "(" + items + ")"
+		}
+		return "[]" + items
 	case name != "": // of a scalar
 		return name
 	case s.Type == "" && s.Const == nil:
@@ -209,6 +213,9 @@ func (e *explainer) typeOf(f *Field, s *jsonschema.Schema) string {
 	return s.Type
 }
 
+// alternative stands between the types that a field may be of.
+const alternative = " or "
+
 // alternatives returns the types that a field may be of.
 func (e *explainer) alternatives(f *Field, schemas []*jsonschema.Schema) string {
 	var types []string
@@ -217,5 +224,5 @@ func (e *explainer) alternatives(f *Field, schemas []*jsonschema.Schema) string 
 			types = append(types, t)
 		}
 	}
-	return strings.Join(types, " or ")
+	return strings.Join(types, alternative)
 }

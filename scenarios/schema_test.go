@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -90,6 +91,7 @@ var rules = map[string]rule{
 
 	"Spec.KubernetesVersion":       {ifLeftOut: "1.36"},
 	"Spec.Settle":                  {ifLeftOut: true},
+	"Spec.Matrix":                  {atLeast: 1},
 	"Spec.Controllers":             {required: true, atLeast: 1},
 	"Controller.Name":              {scalar: "Label"},
 	"Controller.Reconciler":        {scalar: "NotEmpty"},
@@ -149,7 +151,9 @@ func complete(t schedule.FaultType) schedule.Params {
 }
 
 // spanText writes a default of time as a file has it.
-func spanText(d time.Duration) string { return (&metav1.Duration{Duration: d}).ToUnstructured().(string) }
+func spanText(d time.Duration) string {
+	return (&metav1.Duration{Duration: d}).ToUnstructured().(string)
+}
 
 // union says which fields go together.
 func (g *generator) union(name string, s *jsonschema.Schema) {
@@ -312,6 +316,9 @@ func (g *generator) value(t reflect.Type, r rule, enum []string, key string) *js
 	case reflect.Bool:
 		return g.orWholeReference(&jsonschema.Schema{Type: jsonschema.Boolean})
 	case reflect.Int, reflect.Int32, reflect.Int64:
+		if r.maximum == nil && t.Kind() == reflect.Int32 {
+			r.maximum = ptr.To[int64](math.MaxInt32)
+		}
 		return g.orWholeReference(&jsonschema.Schema{Type: jsonschema.Integer, Minimum: r.minimum, Maximum: r.maximum})
 	case reflect.String:
 		if enum != nil {
