@@ -116,7 +116,7 @@ func Explain(path string) (Field, error) {
 
 // unknown says that a field does not have another below it.
 func (f *Field) unknown(name string) error {
-	path := strings.ToLower(f.Kind) + "." + join(f.Path, name)
+	path := strings.ToLower(f.Kind) + "." + strings.TrimPrefix(f.Path+"."+name, ".")
 	if len(f.Fields) == 0 {
 		return fmt.Errorf("%s: unknown field: %s is of type %s, and has none", path, join(strings.ToLower(f.Kind), f.Path), f.Type)
 	}
