@@ -119,8 +119,8 @@ spec:
 const referenceHead = `# Reference
 
 Every field of scenario and schedule files. [scenarios.md](scenarios.md) says how to use them. The same, field by field, is what
-` + "`stalemate explain scenario.spec`" + ` prints; editors read it from the JSON Schemas that ` + "`stalemate schema`" + ` prints, which are
-[here](../scenarios/schema). All of it is generated from the types of the format.
+` + "`stalemate explain scenario.spec`" + ` prints; editors read it from the JSON Schemas in [scenarios/schema](../scenarios/schema).
+All of it is generated from the types of the format.
 
 In a scenario with a [matrix](scenarios.md#the-matrix), ` + "`$(name)`" + ` may stand in the place of any scalar below ` + "`spec`" + `.
 `
