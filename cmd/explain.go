@@ -110,7 +110,7 @@ func paragraph(b *strings.Builder, indent, text string) {
 		return
 	}
 	column := 0 // where the line ends; zero before the first
-	for _, word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(text) {
 		length := utf8.RuneCountInString(word)
 		switch {
 		case column == 0:
