@@ -52,8 +52,7 @@ func accepts(schema *jsonschema.Schema, file []byte) error {
 	return schema.Validate(value)
 }
 
-// TestSchemaAcceptsWhatLoads validates every scenario and every schedule of the repository that the loader accepts, and looks for the
-// line by which editors find the schema.
+// TestSchemaAcceptsWhatLoads validates every scenario and every schedule of the repository that the loader accepts.
 func TestSchemaAcceptsWhatLoads(t *testing.T) {
 	validators := validators(t)
 	count := map[string]int{}
@@ -88,26 +87,34 @@ func TestSchemaAcceptsWhatLoads(t *testing.T) {
 	}
 }
 
-// TestShippedScenariosNameTheirSchema looks at the first line of every scenario that we ship.
-func TestShippedScenariosNameTheirSchema(t *testing.T) {
-	files, err := filepath.Glob("*/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const modeline = "# yaml-language-server: $schema=../schema/scenario.json\n"
-	found := 0
-	for _, file := range files {
-		text := string(readFile(t, file))
-		if !strings.Contains(text, "\nkind: Scenario\n") {
-			continue
+// TestShippedFilesNameTheirSchema looks for the line by which editors find the schema: the first one of every scenario that we ship,
+// and one of the comments of every schedule.
+func TestShippedFilesNameTheirSchema(t *testing.T) {
+	const modeline = "# yaml-language-server: $schema="
+	for _, shipped := range []struct{ pattern, kind, schema string }{
+		{"*/*.yaml", scenarios.KindScenario, "../schema/scenario.json"},
+		{"*/testdata/schedules/*.yaml", scenarios.KindSchedule, scenarios.SchemaURL(scenarios.KindSchedule)},
+	} {
+		files, err := filepath.Glob(shipped.pattern)
+		if err != nil {
+			t.Fatal(err)
 		}
-		found++
-		if !strings.HasPrefix(text, modeline) {
-			t.Errorf("%s does not begin with %q", file, modeline)
+		found := 0
+		for _, file := range files {
+			comments, _, is := strings.Cut(string(readFile(t, file)), "\napiVersion: "+scenarios.APIVersion+"\nkind: "+shipped.kind+"\n")
+			if !is {
+				continue
+			}
+			found++
+			want := modeline + shipped.schema
+			first := strings.HasPrefix(comments+"\n", want+"\n")
+			if !first && (shipped.kind == scenarios.KindScenario || !strings.HasSuffix("\n"+comments, "\n"+want)) {
+				t.Errorf("%s does not say %q", file, want)
+			}
 		}
-	}
-	if found < 40 {
-		t.Errorf("only %d scenarios", found)
+		if found < 40 {
+			t.Errorf("only %d files of kind %s", found, shipped.kind)
+		}
 	}
 	if _, err := os.Stat("schema/scenario.json"); err != nil {
 		t.Error(err)
