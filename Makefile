@@ -26,6 +26,10 @@ traces: ## Play the recordings of real controllers in 1,000 random orders each
 quiet: ## Run the correct reconcilers 100,000 times, with random orders and faults
 	SIM_RUNS=100000 go test ./scenarios/reference -run Quiet -timeout 5h
 
+.PHONY: nightly
+nightly: build ## Explore all scenarios for an hour, as CI does for a night
+	$(BIN)/stalemate fuzz scenarios --for 1h --corpus corpus --out findings
+
 .PHONY: bench
 bench: ## Run all benchmarks
 	go test -run '^$$' -bench . ./...

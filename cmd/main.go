@@ -100,15 +100,38 @@ func (a *app) root() *cobra.Command {
 			"events of a scenario can happen, and tells of those that end in a state that must not be.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          usageArgs(noSuchCommand),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		// How many letters a command may be off to be suggested.
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
-	root.AddCommand(a.runCommand(), a.replayCommand(), a.reportCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(),
-		a.listCommand())
+	root.AddCommand(
+		a.explainCommand(),
+		a.listCommand(),
+		a.pinCommand(),
+		a.replayCommand(),
+		a.reportCommand(),
+		a.runCommand(),
+		a.schemaCommand(),
+		a.shrinkCommand(),
+		a.validateCommand(),
+	)
 	return root
+}
+
+// noSuchCommand says what may have been meant by the name of a command that there is not.
+func noSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+	if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+		return fmt.Errorf("%w, did you mean %q?", err, names[0])
+	}
+	return err
 }
 
 // usageArgs makes a check of arguments report usage errors.

@@ -130,7 +130,7 @@ func (s *Scenario) choose(registry *Registry, overrides map[string]string) ([]Re
 	}
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		if !slices.Contains(names, name) {
-			message := fmt.Sprintf("override %s=%s: no such controller; there is %s", name, overrides[name], quoted(names))
+			message := fmt.Sprintf("override %s=%s: no such controller%s", name, overrides[name], didYouMeanOr(name, names))
 			diagnostics = append(diagnostics, Diagnostic{File: s.Path, Message: message})
 		}
 	}

@@ -61,6 +61,7 @@ func EncodeSchedule(f ScheduleFile) ([]byte, error) {
 	}
 	var w yamlWriter
 	w.comment(f.Comment)
+	w.comment("yaml-language-server: $schema=" + SchemaURL(KindSchedule)) // for editors
 	w.document(nodeOf(reflect.ValueOf(manifest)), "spec")
 	w.comment(f.Timeline)
 	if text := w.String(); utf8.ValidString(text) && !hasInvalid(reflect.ValueOf(manifest)) {

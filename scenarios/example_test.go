@@ -142,6 +142,7 @@ func ExampleEncodeSchedule() {
 	fmt.Print(string(written))
 	// Output:
 	// # Found by the sweep.
+	// # yaml-language-server: $schema=https://raw.githubusercontent.com/stalemate-dev/stalemate/main/scenarios/schema/schedule.json
 	// apiVersion: stalemate.dev/v1alpha1
 	// kind: Schedule
 	// metadata: {name: status-before-update}

@@ -15,6 +15,14 @@ func didYouMean(word string, known []string) string {
 	return ""
 }
 
+// didYouMeanOr is like didYouMean, but where nothing comes close it says what there is.
+func didYouMeanOr(word string, known []string) string {
+	if hint := didYouMean(word, known); hint != "" {
+		return hint
+	}
+	return "; there is " + quoted(known)
+}
+
 // near returns the known words that a word may be a slip of, the nearest first: those that differ from it only in case, or
 // by an edit in three characters at most.
 func near(word string, known []string) []string {

@@ -2,45 +2,28 @@ package scenarios_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"reflect"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/stalemate-dev/stalemate/reactors"
 	"github.com/stalemate-dev/stalemate/scenarios"
-	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-const referencePage = "../docs/scenarios.md"
+const (
+	scenariosPage = "../docs/scenarios.md"
+	referencePage = "../docs/reference.md"
+)
 
-// typeFiles declare the format.
-var typeFiles = []string{"types.go", "fault_types.go", "schedule_types.go"}
+// TestReference keeps docs/reference.md equal to what `stalemate explain` says; -update writes it anew.
+func TestReference(t *testing.T) { golden(t, referencePage, reference(t)) }
 
-// TestReference keeps the tables in docs/scenarios.md equal to the comments of the types; -update writes them anew.
-func TestReference(t *testing.T) {
-	page, err := os.ReadFile(referencePage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- reference:begin -->\n", "<!-- reference:end -->\n"
-	before, rest, begins := strings.Cut(string(page), begin)
-	_, after, ends := strings.Cut(rest, end)
-	if !begins || !ends {
-		t.Fatalf("%s has no marks for the reference", referencePage)
-	}
-	golden(t, referencePage, before+begin+reference(t)+end+after)
-}
-
-// TestReferenceNamesEveryField makes sure that what the tables are made of is all there is.
+// TestReferenceNamesEveryField makes sure that what the page is made of is all there is.
 func TestReferenceNamesEveryField(t *testing.T) {
 	text := reference(t)
 	var fields func(reflect.Type)
@@ -70,7 +53,7 @@ func TestReferenceNamesEveryField(t *testing.T) {
 // TestReferenceExamples loads what docs/scenarios.md shows: parts of one scenario, another with the matrix, and a schedule of
 // the first.
 func TestReferenceExamples(t *testing.T) {
-	page, err := os.ReadFile(referencePage)
+	page, err := os.ReadFile(scenariosPage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,284 +116,124 @@ spec:
 	}
 }
 
-// element returns what a pointer or list is of.
-func element(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	return t
+const referenceHead = `# Reference
+
+Every field of scenario and schedule files. [scenarios.md](scenarios.md) says how to use them. The same, field by field, is what
+` + "`stalemate explain scenario.spec`" + ` prints; editors read it from the JSON Schemas in [scenarios/schema](../scenarios/schema).
+All of it is generated from the types of the format.
+
+In a scenario with a [matrix](scenarios.md#the-matrix), ` + "`$(name)`" + ` may stand in the place of any scalar below ` + "`spec`" + `.
+`
+
+// section is a table of the page: a mapping that stands at one place or several.
+type section struct {
+	places []string
+	field  scenarios.Field
 }
 
-// referenced are the types of the format, in the order of the page, and where a file has them.
-var referenced = []struct{ name, place string }{
-	{"Manifest", "The file"},
-	{"Metadata", "`metadata`"},
-	{"Spec", "`spec`"},
-	{"FileReference", "`spec.crds[]`, `spec.given[]`, `spec.script[].create`"},
-	{"Controller", "`spec.controllers[]`"},
-	{"ServiceAccount", "`spec.controllers[].serviceAccount`"},
-	{"Racer", "`spec.racers[]`"},
-	{"GarbageCollector", "`spec.racers[].garbageCollector`"},
-	{"NamespaceController", "`spec.racers[].namespaceController`"},
-	{"Kubelet", "`spec.racers[].kubelet`"},
-	{"FailingPods", "`spec.racers[].kubelet.fails[]`"},
-	{"UnreadyPods", "`spec.racers[].kubelet.unready`"},
-	{"LostNode", "`spec.racers[].kubelet.lost[]`"},
-	{"HorizontalPodAutoscaler", "`spec.racers[].horizontalPodAutoscaler`"},
-	{"ScaleTarget", "`spec.racers[].horizontalPodAutoscaler.target`"},
-	{"Recommendation", "`spec.racers[].horizontalPodAutoscaler.recommends[]`"},
-	{"Annotator", "`spec.racers[].annotator`"},
-	{"ScriptStep", "`spec.script[]`"},
-	{"PatchStep", "`spec.script[].patch`"},
-	{"DeleteStep", "`spec.script[].delete`"},
-	{"Selector", "`spec.script[].after`, `spec.faults.rules[].match`, `spec.properties[].match`"},
-	{"Faults", "`spec.faults`"},
-	{"FaultRule", "`spec.faults.rules[]`"},
-	{"FaultBlocks", "The blocks of faults"},
-	{"ErrorFault", "The blocks `tooManyRequests`, `internalError`, `serverTimeout`, `serviceUnavailable`, `timeout`"},
-	{"ConflictFault", "The block `conflict`"},
-	{"LostResponseFault", "The block `lostResponse`"},
-	{"WebhookDenialFault", "The block `webhookDenial`"},
-	{"WebhookFailureFault", "The block `webhookFailure`"},
-	{"AppliedTwiceFault", "The block `appliedTwice`"},
-	{"DelayFault", "The block `delay`"},
-	{"SpanFault", "The blocks `wedge`, `watchDrop`, `relist`, `lateDelete`"},
-	{"CacheLagFault", "The block `cacheLag`"},
-	{"CrashFault", "The block `crash`"},
-	{"UpgradeFault", "The block `upgrade`"},
-	{"MatrixEntry", "`spec.matrix[]`"},
-	{"Variable", "`spec.variables[]`"},
-	{"ObjectBinding", "`spec.variables[].object`"},
-	{"ListBinding", "`spec.variables[].list`"},
-	{"Property", "`spec.properties[]`"},
-	{"Detector", "`spec.detectors[]`"},
-	{"Limits", "`spec.limits`"},
-	{"ScheduleManifest", "A schedule's file"},
-	{"ScheduleSpec", "A schedule's `spec`"},
-	{"OrderItem", "A schedule's `spec.order[]`"},
-	{"Between", "A schedule's `spec.order[].between`"},
-	{"EventSelector", "A schedule's events"},
-	{"ScheduledFault", "A schedule's `spec.faults[]`"},
-	{"Latency", "A schedule's `spec.latencies[]`"},
-	{"Permutation", "A schedule's `spec.permutations[]`"},
-	{"Expectation", "A schedule's `spec.expect`"},
-	{"Origin", "A schedule's `spec.origin`"},
-}
-
-// source is what the types' files declare.
-type source struct {
-	docs    map[string]string          // of types
-	structs map[string]*ast.StructType // by name
-	enums   map[string][][2]string     // values and their docs, by the name of the type
-}
-
-// reference returns a section with a table for each type of the format.
+// reference returns the page.
 func reference(t *testing.T) string {
 	t.Helper()
-	s := parseTypes(t)
 	var b strings.Builder
-	written := map[string]bool{"EventReference": true} // a string or a selector
-	for _, r := range referenced {
-		structure := s.structs[r.name]
-		if structure == nil {
-			t.Fatalf("there is no struct %s", r.name)
+	b.WriteString(referenceHead)
+	for _, kind := range scenarios.Kinds() {
+		root, err := scenarios.Explain(kind)
+		if err != nil {
+			t.Fatal(err)
 		}
-		written[r.name] = true
-		fields := fields(t, structure)
-		words := map[string]string{} // the names of fields in a file, by those they have in Go
-		for _, f := range fields {
-			words[f.goName] = f.name
-		}
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n| field | value | meaning |\n|---|---|---|\n", r.place, markdown(isThis(s.docs[r.name], r.name), words))
-		var values strings.Builder
-		for _, f := range fields {
-			if f.name == "" {
-				b.WriteString(embedded[f.goType])
-				continue
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.value, markdown(f.doc, words))
-			if len(s.enums[f.goType]) > 0 && !written[f.goType] {
-				written[f.goType] = true
-				fmt.Fprintf(&values, "\n| `%s` | meaning |\n|---|---|\n", f.name)
-				for _, value := range s.enums[f.goType] {
-					fmt.Fprintf(&values, "| `%s` | %s |\n", value[0], value[1])
-				}
-			}
-		}
-		b.WriteString(values.String() + "\n")
-	}
-	for name := range s.structs {
-		if !written[name] {
-			t.Errorf("the reference has no place for %s", name)
+		fmt.Fprintf(&b, "\n## %s\n", kind)
+		sections := sections(root)
+		for i := range sections {
+			sections[i].write(&b)
 		}
 	}
 	return b.String()
 }
 
-// documented is a field of the format.
-type documented struct{ goName, goType, name, value, doc string }
-
-// embedded are the rows for structs that are part of others; they have tables of their own.
-var embedded = map[string]string{
-	"FaultBlocks": "| the block of the type | mapping | See [the blocks of faults](#the-blocks-of-faults). |\n",
-	"Selector":    "| all fields of a selector | | See [above](#specscriptafter-specfaultsrulesmatch-specpropertiesmatch). |\n",
-}
-
-// fields returns the fields of a struct. One that is part of it has no name.
-func fields(t *testing.T, structure *ast.StructType) []documented {
-	t.Helper()
-	var all []documented
-	for _, field := range structure.Fields.List {
-		if len(field.Names) == 0 {
-			all = append(all, documented{goType: field.Type.(*ast.Ident).Name})
-			continue
+// sections returns the mappings of a format, equal ones once.
+func sections(root scenarios.Field) []section {
+	var all []section
+	var add func(f scenarios.Field)
+	add = func(f scenarios.Field) {
+		if len(f.Fields) == 0 {
+			return
 		}
-		name, required := jsonName(tagOf(t, field))
-		value := valueOf(field.Type)
-		if required {
-			value += ", required"
+		if i := slices.IndexFunc(all, func(s section) bool { return same(s.field, f) }); i >= 0 {
+			all[i].places = append(all[i].places, place(f))
+			return
 		}
-		goType := ""
-		switch e := field.Type.(type) {
-		case *ast.Ident:
-			goType = e.Name
-		case *ast.SelectorExpr:
-			goType = e.Sel.Name
+		all = append(all, section{[]string{place(f)}, f})
+		for _, below := range f.Fields {
+			add(below)
 		}
-		all = append(all, documented{field.Names[0].Name, goType, name, value, field.Doc.Text()})
 	}
+	add(root)
 	return all
 }
 
-func parseTypes(t *testing.T) source {
-	t.Helper()
-	s := source{map[string]string{}, map[string]*ast.StructType{}, map[string][][2]string{}}
-	for _, name := range typeFiles {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, declaration := range file.Decls {
-			if group, ok := declaration.(*ast.GenDecl); ok {
-				s.add(t, group)
-			}
-		}
-	}
-	for _, fault := range schedule.FaultTypes() {
-		doc := backquote.Replace(reactors.Doc(fault))
-		s.enums["FaultType"] = append(s.enums["FaultType"], [2]string{string(fault), doc})
-	}
-	return s
-}
-
-// add adds types and constants.
-func (s *source) add(t *testing.T, group *ast.GenDecl) {
-	t.Helper()
-	for _, spec := range group.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			s.docs[spec.Name.Name] = group.Doc.Text()
-			if structure, ok := spec.Type.(*ast.StructType); ok {
-				s.structs[spec.Name.Name] = structure
-			}
-		case *ast.ValueSpec:
-			s.addEnum(t, spec, group)
-		}
-	}
-}
-
-// addEnum adds a constant that is a value of an enum.
-func (s *source) addEnum(t *testing.T, spec *ast.ValueSpec, group *ast.GenDecl) {
-	t.Helper()
-	enum, ok := spec.Type.(*ast.Ident)
-	if !ok {
-		return
-	}
-	value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := spec.Doc.Text()
-	if doc == "" {
-		doc = group.Doc.Text()
-	}
-	doc = strings.TrimPrefix(strings.TrimPrefix(doc, spec.Names[0].Name+" "), "is ")
-	doc = markdown(doc, nil)
-	s.enums[enum.Name] = append(s.enums[enum.Name], [2]string{value, doc})
-}
-
-func tagOf(t *testing.T, field *ast.Field) string {
-	t.Helper()
-	tag, err := strconv.Unquote(field.Tag.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reflect.StructTag(tag).Get("json")
-}
-
-// jsonName returns the name in a tag, and whether the field must be there.
-func jsonName(tag string) (name string, required bool) {
-	name, options, _ := strings.Cut(tag, ",")
-	return name, options == ""
-}
-
-var (
-	word      = regexp.MustCompile("`[^`]*`|\"[^\"]*\"|[A-Za-z]+")
-	backquote = strings.NewReplacer("*", `\*`, "|", `\|`, "\n", " ")
-)
-
-// isThis has a comment speak of the section it stands in instead of the type it is about: "Kubelet configures".
-func isThis(comment, name string) string {
-	if verb, ok := strings.CutPrefix(comment, name+" "); ok && strings.HasSuffix(strings.Fields(verb)[0], "s") {
-		return "This " + verb
-	}
-	return comment
-}
-
-// markdown makes a comment a paragraph, and writes the names of fields as a scenario does.
-func markdown(comment string, names map[string]string) string {
-	comment = backquote.Replace(strings.TrimSpace(comment))
-	return word.ReplaceAllStringFunc(comment, func(w string) string {
-		if name, ok := names[w]; ok {
-			return "`" + name + "`"
-		}
-		return w
+// same reports whether two fields hold the same mapping.
+func same(a, b scenarios.Field) bool {
+	return a.OfDoc == b.OfDoc && slices.EqualFunc(a.Fields, b.Fields, func(a, b scenarios.Field) bool {
+		return a.Name == b.Name && a.Doc == b.Doc && a.Required == b.Required && slices.Equal(a.Values, b.Values) && same(a, b)
 	})
 }
 
-// valueOf says in the words of YAML what a field of a type holds.
-func valueOf(expression ast.Expr) string {
-	switch e := expression.(type) {
-	case *ast.StarExpr:
-		return valueOf(e.X)
-	case *ast.ArrayType:
-		if of := valueOf(e.Elt); of != "—" {
-			return "list of " + of + "s"
-		}
-		return "list"
-	case *ast.MapType:
-		return "mapping"
-	case *ast.SelectorExpr:
-		if e.Sel.Name == "Duration" {
-			return "duration"
-		}
-		return "string"
-	case *ast.Ident:
-		switch e.Name {
-		case "bool":
-			return "`true` or `false`"
-		case "int", "int32", "int64":
-			return "integer"
-		case "OneOrMore":
-			return "string, or list of strings"
-		case "EventReference":
-			return "string, or selector"
-		case "any":
-			return "—"
-		case "string", "Reads", "RacerType", "VariableTime", "Outcome", "WhenUnmatched":
-			return "string"
-		}
-		return "mapping"
+// place is where a file has a field.
+func place(f scenarios.Field) string {
+	if f.Path == "" {
+		return "The file"
 	}
-	return "?"
+	if strings.HasPrefix(f.Type, "[]") {
+		return "`" + f.Path + "[]`"
+	}
+	return "`" + f.Path + "`"
 }
+
+// write writes the section.
+func (s *section) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n| field | holds | meaning |\n|---|---|---|\n", strings.Join(s.places, ", "), cell(s.field.OfDoc))
+	var values strings.Builder
+	for _, f := range s.field.Fields {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Name, holds(f), meaning(f))
+		if documented(f) {
+			fmt.Fprintf(&values, "\n| `%s` | meaning |\n|---|---|\n", f.Name)
+			for _, value := range f.Values {
+				fmt.Fprintf(&values, "| `%s` | %s |\n", value.Value, cell(value.Doc))
+			}
+		}
+	}
+	b.WriteString(values.String())
+}
+
+// documented reports whether there is something to say about the values of a field.
+func documented(f scenarios.Field) bool { return len(f.Values) > 0 && f.Values[0].Doc != "" }
+
+// holds says what type a field is of.
+func holds(f scenarios.Field) string {
+	text := cell(f.Type)
+	if f.Required {
+		text += ", required"
+	}
+	return text
+}
+
+// meaning says what a field is.
+func meaning(f scenarios.Field) string {
+	text := cell(f.Doc)
+	if len(f.Values) > 1 && !documented(f) {
+		var values []string
+		for _, value := range f.Values {
+			values = append(values, "`"+strings.ReplaceAll(fmt.Sprintf("%q", value.Value), "|", `\|`)+"`")
+		}
+		text += " One of " + strings.ReplaceAll(strings.Join(values, ", "), `"`, "") + "."
+	}
+	if f.Default != "" {
+		text += " Default: `" + strings.Trim(f.Default, `"`) + "`."
+	}
+	return text
+}
+
+// cell writes a text as a cell of a table has it.
+func cell(text string) string { return escapes.Replace(text) }
+
+var escapes = strings.NewReplacer("*", `\*`, "|", `\|`)

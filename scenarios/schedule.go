@@ -202,7 +202,7 @@ func convertSchedule(m *ScheduleManifest, scenario *Scenario, registry *Registry
 	}
 	converted.Skip = c.skip(path.Child("skip"))
 	if spec.WhenUnmatched != "" {
-		oneOf(c.validator, spec.WhenUnmatched, []WhenUnmatched{UnmatchedStale, UnmatchedIgnore}, path.Child("whenUnmatched"))
+		oneOf(c.validator, spec.WhenUnmatched, unmatched, path.Child("whenUnmatched"))
 	}
 	c.variables(path.Child("variables"))
 	c.properties(path.Child("properties"))
@@ -218,7 +218,7 @@ func (c *scheduleConverter) overrides(path *field.Path) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.manifest.Spec.Reconcilers)) {
 		if !slices.Contains(names, name) {
-			c.add(field.Invalid(path.Key(name), name, "no such controller; there is "+quoted(names)))
+			c.add(field.Invalid(path.Key(name), name, "no such controller"+didYouMeanOr(name, names)))
 			continue
 		}
 		c.reconciler(c.manifest.Spec.Reconcilers[name], path.Key(name))
@@ -457,7 +457,7 @@ func (c *scheduleConverter) expectation(path *field.Path) schedule.Expectation {
 	e := c.manifest.Spec.Expect
 	converted := schedule.Expectation{Outcome: schedule.Outcome(e.Outcome), Property: e.Property, Signature: e.Signature}
 	if e.Outcome != "" {
-		oneOf(c.validator, e.Outcome, []Outcome{OutcomeViolated, OutcomeHolds}, path.Child("outcome"))
+		oneOf(c.validator, e.Outcome, outcomes, path.Child("outcome"))
 	}
 	var names []string
 	for _, p := range slices.Concat(c.scenario.Manifest.Spec.Properties, c.spec.Properties) {
@@ -466,8 +466,8 @@ func (c *scheduleConverter) expectation(path *field.Path) schedule.Expectation {
 	for _, d := range detectors(c.scenario.Manifest.Spec.Detectors).Definitions() {
 		names = append(names, d.Name)
 	}
-	if e.Property != "" && !slices.Contains(names, e.Property) {
-		c.add(field.NotSupported(path.Child("property"), e.Property, names))
+	if e.Property != "" {
+		c.supported(e.Property, names, path.Child("property"))
 	}
 	if e.Property != "" && e.Outcome == OutcomeHolds {
 		c.add(field.Forbidden(path.Child("property"), "nothing is broken where all holds"))
@@ -481,6 +481,12 @@ func (c *scheduleConverter) expectation(path *field.Path) schedule.Expectation {
 	}
 	return converted
 }
+
+// What the enums of a schedule may have.
+var (
+	outcomes  = []Outcome{OutcomeViolated, OutcomeHolds}
+	unmatched = []WhenUnmatched{UnmatchedStale, UnmatchedIgnore}
+)
 
 // hashDigits is the number of digits of a hash.
 const hashDigits = 16

@@ -98,11 +98,29 @@ func oneOf[T ~string](v *validator, value T, known []T, path *field.Path) bool {
 		v.add(field.Required(path, "one of "+quoted(known)))
 		return false
 	}
-	if !slices.Contains(known, value) {
-		v.add(field.NotSupported(path, value, known))
-		return false
+	return v.supported(string(value), texts(known), path)
+}
+
+// supported checks that a word is a known one, and returns whether it is. If it may be a slip of one, the error says so.
+func (v *validator) supported(word string, known []string, path *field.Path) bool {
+	if slices.Contains(known, word) {
+		return true
 	}
-	return true
+	err := field.NotSupported(path, word, known)
+	if best := near(word, known); len(best) > 0 {
+		err.Detail = fmt.Sprintf("did you mean %q? %s", best[0], err.Detail)
+	}
+	v.add(err)
+	return false
+}
+
+// texts returns the values of an enum as strings.
+func texts[T ~string](values []T) []string {
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = string(value)
+	}
+	return all
 }
 
 func quoted[T ~string](words []T) string {
@@ -432,10 +450,7 @@ func (v *validator) script(path *field.Path) {
 			actions++
 			v.object(d.Kind, d.Namespace, d.Name, path.Child("delete"))
 			if d.PropagationPolicy != "" {
-				policies := []metav1.DeletionPropagation{
-					metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
-				}
-				oneOf(v, d.PropagationPolicy, policies, path.Child("delete", "propagationPolicy"))
+				oneOf(v, d.PropagationPolicy, propagationPolicies, path.Child("delete", "propagationPolicy"))
 			}
 		}
 		if actions != 1 {
@@ -449,6 +464,11 @@ func (v *validator) script(path *field.Path) {
 			v.selector(*step.After, requestVerbs, path.Child("after"))
 		}
 	}
+}
+
+// propagationPolicies say what becomes of the dependents of what is deleted.
+var propagationPolicies = []metav1.DeletionPropagation{
+	metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 }
 
 // retryReasons are the failures that a step of the script can outlast.
@@ -504,9 +524,7 @@ func (v *validator) actor(name string, path *field.Path) {
 	for _, racer := range v.spec.Racers {
 		actors = append(actors, racer.Name)
 	}
-	if !slices.Contains(actors, name) {
-		v.add(field.NotSupported(path, name, actors))
-	}
+	v.supported(name, actors, path)
 }
 
 // variables checks what the compiler of the properties does not see: it is given names, kinds and labels.

@@ -1,10 +1,11 @@
 // Package reference is all reference reconcilers that come with us: those of the operators this project was made for, as they were
-// when they failed and as they were mended, and those of the patterns by which other operators have failed.
+// when they failed and as they were mended, those of the patterns by which other operators have failed, and those of the tutorial.
 package reference
 
 import (
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
+	"github.com/stalemate-dev/stalemate/scenarios/example"
 	"github.com/stalemate-dev/stalemate/scenarios/leaderworkerset"
 	"github.com/stalemate-dev/stalemate/scenarios/ondelete"
 	"github.com/stalemate-dev/stalemate/scenarios/patterns"
@@ -22,16 +23,19 @@ type Folder struct {
 	Register func(*scenarios.Registry)
 	// Track returns what is found in them, and in which nothing is.
 	Track func() []track.Row
+	// Example says that what is found was put there, for the tutorial.
+	Example bool
 }
 
 // Folders returns all folders, in the order that reports have them in.
 func Folders() []Folder {
 	return []Folder{
-		{"clickhouse", "ClickHouse operator", clickhouse.Register, clickhouse.Track},
-		{"ondelete", "OnDelete", ondelete.Register, ondelete.Track},
-		{"leaderworkerset", "LeaderWorkerSet", leaderworkerset.Register, leaderworkerset.Track},
-		{"seinode", "SeiNode", seinode.Register, seinode.Track},
-		{"patterns", "Patterns", patterns.Register, patterns.Track},
+		{Name: "clickhouse", Title: "ClickHouse operator", Register: clickhouse.Register, Track: clickhouse.Track},
+		{Name: "ondelete", Title: "OnDelete", Register: ondelete.Register, Track: ondelete.Track},
+		{Name: "leaderworkerset", Title: "LeaderWorkerSet", Register: leaderworkerset.Register, Track: leaderworkerset.Track},
+		{Name: "seinode", Title: "SeiNode", Register: seinode.Register, Track: seinode.Track},
+		{Name: "patterns", Title: "Patterns", Register: patterns.Register, Track: patterns.Track},
+		{Name: "example", Title: "Tutorial", Register: example.Register, Track: example.Track, Example: true},
 	}
 }
 

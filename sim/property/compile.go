@@ -189,7 +189,7 @@ func (c *compiler) name(names map[string]int, i int, name string) {
 
 func (c *compiler) definition(i int, d Definition) {
 	if !slices.Contains(propertyTypes, d.Type) {
-		c.fail(listProperties, i, "type", "unknown type %q, use one of %s", d.Type, joinTypes())
+		c.fail(listProperties, i, "type", "unknown type %q, %s", d.Type, chooseType(d.Type))
 		return
 	}
 	c.within(i, d)
@@ -218,12 +218,20 @@ func (c *compiler) definition(i int, d Definition) {
 
 var propertyTypes = []Type{Always, Terminal, Eventually, Sometimes, Request}
 
-func joinTypes() string {
+// Types returns the types that properties may have.
+func Types() []Type { return slices.Clone(propertyTypes) }
+
+// chooseType says which type of property may have been meant, and which there are.
+func chooseType(unknown Type) string {
 	names := make([]string, len(propertyTypes))
 	for i, t := range propertyTypes {
 		names[i] = string(t)
 	}
-	return strings.Join(names, ", ")
+	choose := "use one of " + strings.Join(names, ", ")
+	if name := closest(string(unknown), names); name != "" {
+		return fmt.Sprintf("did you mean %q? %s", name, choose)
+	}
+	return choose
 }
 
 func (c *compiler) within(i int, d Definition) {
