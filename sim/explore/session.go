@@ -238,8 +238,7 @@ func (x *explorer) body(r *raw) (*history.Finding, error) {
 		Execution: r.Origin.Execution, Run: r.run}
 	if r.Schedule != nil {
 		x.account(Corpus, corpusScope)
-		played := *r.Schedule
-		finding.Schedule = &played
+		finding.Schedule = withFullNames(x.world, r.Schedule)
 		return finding, x.complete(finding)
 	}
 	x.accountOf(r.Origin.Strategy)
