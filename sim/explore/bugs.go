@@ -12,13 +12,13 @@ import (
 // Bugs groups findings that to a person's eye are one bug. It returns their indexes: of each group the finding that stands for it
 // first, which is the one that needs the fewest elements, of several the first; and then the other ways to it, in their order.
 //
-// Two findings are ways to one bug if they break the same in the first place, and what they need has a site in common. What is broken
-// in the first place is the first broken property in the scenario's order, or the first detector where no property is broken, or the
-// function that panics. A site is a verb on a kind of objects by a controller, whatever the object's name, the reconcile key, the
-// start of the process, and how often it came up; those of processes count, and those of racers where there are no others. What needs
-// nothing is a way to all that breaks the same. All that is connected through others is one group.
+// Two findings are ways to one bug if they break something in common, and what they need has a site in common. What is broken are
+// properties, or detectors where no property is, and the function that panics. A site is a verb on a kind of objects by a controller,
+// whatever the object's name, the reconcile key, the start of the process, and how often it came up; those of processes count, and
+// those of racers where there are no others. What needs nothing is a way to all that breaks something in common with it. All that is
+// connected through others is one group.
 //
-// The assumption is that an operator has one place in its code for a verb on a kind. Where it has two with a bug each that breaks
+// The assumption is that an operator has one place in its code for a verb on a kind. Where it has two with a bug each that break
 // the same property, the second bug is listed as another way to the first. So no finding is left out of a group, and it is found
 // again, as a bug of its own, when the first is mended.
 func Bugs(findings []history.Finding) [][]int {
@@ -63,30 +63,34 @@ func needed(f *history.Finding) int {
 
 // oneBug reports whether two findings are ways to one bug, without a third.
 func oneBug(a, b *history.Finding) bool {
-	if primary(a.Run) != primary(b.Run) {
+	if !intersect(brokenThings(a.Run), brokenThings(b.Run)) {
 		return false
 	}
-	sites := sitesOf(a.Schedule)
-	others := sitesOf(b.Schedule)
-	if len(sites) == 0 || len(others) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(sites, func(s string) bool { return slices.Contains(others, s) })
+	sites, others := sitesOf(a.Schedule), sitesOf(b.Schedule)
+	return len(sites) == 0 || len(others) == 0 || intersect(sites, others)
 }
 
-// primary returns what a run broke in the first place.
-func primary(h *history.History) string {
+func intersect(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// brokenThings names what a run broke: a function that panicked, and properties, or else detectors.
+func brokenThings(h *history.History) []string {
+	var things, detected []string
 	if h.Outcome == history.Panicked {
-		return panicSignature(h.Panic)
+		things = append(things, panicSignature(h.Panic))
 	}
-	broken := h.Broken()
-	if i := slices.IndexFunc(broken, func(v property.Verdict) bool { return v.Property.Type != property.Detector }); i >= 0 {
-		return broken[i].Property.Name
+	for _, v := range h.Broken() {
+		if v.Property.Type == property.Detector {
+			detected = append(detected, v.Property.Name)
+		} else {
+			things = append(things, v.Property.Name)
+		}
 	}
-	if len(broken) > 0 {
-		return broken[0].Property.Name
+	if len(things) == 0 {
+		return detected
 	}
-	return ""
+	return things
 }
 
 // sitesOf returns the sites of what a schedule needs: of steps of processes, or of others where there are none of those.

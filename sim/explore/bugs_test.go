@@ -49,15 +49,15 @@ func TestBugs(t *testing.T) {
 		want     string
 	}{
 		{"none", nil, "[]"},
-		{"one site by another key and occurrence", []history.Finding{breaks(order(update, user), "p"), breaks(fault(schedule.Conflict, other), "p")},
-			"[[0 1]]"},
+		{"one site by another key and occurrence", []history.Finding{breaks(order(update, user), "p"),
+			breaks(fault(schedule.Conflict, other), "p")}, "[[0 1]]"},
 		{"two sites", []history.Finding{breaks(order(update, user), "p"), breaks(fault(schedule.Conflict, create), "p")}, "[[0] [1]]"},
 		{"the racer's site is none where the operator has one", []history.Finding{breaks(order(update, user), "p"),
 			breaks(order(create, user), "p")}, "[[0] [1]]"},
 		{"racers' sites, where there are no others", []history.Finding{breaks(order("gc Delete Secret default/a #1", user), "p"),
 			breaks(order("gc Delete Secret default/b #1", "kcm Get Pod default/a #1"), "p")}, "[[0 1]]"},
 		{"another property", []history.Finding{breaks(order(update, user), "p"), breaks(order(update, user), "q")}, "[[0] [1]]"},
-		{"the first property counts", []history.Finding{breaks(order(update, user), "p", "q"), breaks(order(update, user), "p", "r")},
+		{"one property in common", []history.Finding{breaks(order(update, user), "p", "q"), breaks(order(update, user), "q", "r")},
 			"[[0 1]]"},
 		{"a property before a detector", []history.Finding{breaks(order(update, user), "Detected", "p"), breaks(order(update, user), "p")},
 			"[[0 1]]"},
