@@ -14,8 +14,8 @@ import (
 //
 // Two findings are ways to one bug if they break something in common, and what they need has a site in common. What is broken are
 // properties, or detectors where no property is, and the function that panics. A site is a verb on a kind of objects by a controller,
-// whatever the object's name, the reconcile key, the start of the process, and how often it came up; those of processes count, and
-// those of racers where there are no others. What needs nothing is a way to all that breaks something in common with it. All that is
+// whatever the object's name, the reconcile key, the start of the process, and how often it came up; of an element,
+// those of processes count, or else those of racers. What needs nothing is a way to all that breaks something in common with it. All that is
 // connected through others is one group.
 //
 // The assumption is that an operator has one place in its code for a verb on a kind. Where it has two with a bug each that break
@@ -93,13 +93,35 @@ func brokenThings(h *history.History) []string {
 	return things
 }
 
-// sitesOf returns the sites of what a schedule needs: of steps of processes, or of others where there are none of those.
+// sitesOf returns the sites of what a schedule needs. Elements that a person wrote as selectors have none.
 func sitesOf(s *schedule.Schedule) []string {
 	if s == nil {
 		return nil
 	}
+	var sites []string
+	for _, c := range s.Constraints {
+		if c.Order == nil {
+			sites = append(sites, elementSites(c.Event, c.Waits)...)
+		}
+	}
+	for _, f := range s.Faults {
+		if f.Select == nil {
+			sites = append(sites, elementSites(f.At)...)
+		}
+	}
+	for _, l := range s.Latencies {
+		sites = append(sites, elementSites(l.At)...)
+	}
+	for _, o := range s.Orders {
+		sites = append(sites, elementSites(o.At)...)
+	}
+	return sites
+}
+
+// elementSites returns the sites of the events of an element: of steps of processes, or of racers where it has none of those.
+func elementSites(events ...schedule.Event) []string {
 	var own, others []string
-	for _, e := range eventsOf(s) {
+	for _, e := range events {
 		site := fmt.Sprintf("%s %s %s %s/%s", e.Actor, e.Controller, e.Verb, e.Kind, e.Subresource)
 		if e.Incarnation > 0 {
 			own = append(own, site)
@@ -111,26 +133,4 @@ func sitesOf(s *schedule.Schedule) []string {
 		return own
 	}
 	return others
-}
-
-// eventsOf returns the events that the elements of a schedule name. Elements that a person wrote as selectors name none.
-func eventsOf(s *schedule.Schedule) []schedule.Event {
-	var events []schedule.Event
-	for _, c := range s.Constraints {
-		if c.Order == nil {
-			events = append(events, c.Event, c.Waits)
-		}
-	}
-	for _, f := range s.Faults {
-		if f.Select == nil {
-			events = append(events, f.At)
-		}
-	}
-	for _, l := range s.Latencies {
-		events = append(events, l.At)
-	}
-	for _, o := range s.Orders {
-		events = append(events, o.At)
-	}
-	return events
 }
