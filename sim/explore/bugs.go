@@ -14,9 +14,9 @@ import (
 //
 // Two findings are ways to one bug if they break something in common, and what they need has a site in common. What is broken are
 // properties, or detectors where no property is, and the function that panics. A site is a verb on a kind of objects by a controller,
-// whatever the object's name, the reconcile key, the start of the process, and how often it came up; of an element,
-// those of processes count, or else those of racers. What needs nothing is a way to all that breaks something in common with it. All that is
-// connected through others is one group.
+// whatever the object's name, the reconcile key, the start of the process, and how often it came up; of an element, those of processes
+// count, or else those of racers. What needs nothing is a way to all that breaks something in common with it. All that is connected
+// through others is one group.
 //
 // The assumption is that an operator has one place in its code for a verb on a kind. Where it has two with a bug each that break
 // the same property, the second bug is listed as another way to the first. So no finding is left out of a group, and it is found
