@@ -23,6 +23,8 @@ type Plan struct {
 	Strategy Strategy
 	// Record keeps the trace of the run, see [history.History.Trace].
 	Record bool
+	// State has the run say where it ended, see [history.History.State].
+	State bool
 }
 
 // PlanOf returns the plan of a schedule.
