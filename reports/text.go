@@ -641,11 +641,7 @@ func (t *text) objects(h *history.History, m moment) {
 	if len(changes) == 0 {
 		return
 	}
-	if m.end {
-		t.heading("OBJECTS, FROM THE START TO THE END OF THE RUN")
-	} else {
-		t.heading(fmt.Sprintf("OBJECTS, FROM THE START TO THE BREAK OF %s AT %s", strings.Join(m.names, ", "), clock(m.at)))
-	}
+	t.heading(m.title(strings.ToUpper))
 	for _, c := range changes {
 		name := t.in(bold, fmt.Sprintf("  %s (%s)", c.name, c.variable))
 		if fate := c.fate(); fate != "" {
