@@ -237,8 +237,8 @@ class Workbench {
     this.rowHeight = this.narrow ? 44 : 27;
     this.timeWidth = this.narrow ? 0 : 92;
     const lanes = this.used.filter(Boolean).length;
-    const share = this.narrow ? width * 0.38 : width * 0.42;
-    this.laneWidth = Math.max(this.narrow ? 20 : 34, Math.min(this.narrow ? 34 : 96, Math.floor(share / lanes)));
+    const share = width * (this.narrow ? 0.38 : 0.36);
+    this.laneWidth = Math.max(this.narrow ? 20 : 34, Math.min(this.narrow ? 34 : 84, Math.floor(share / lanes)));
     let x = this.timeWidth;
     this.x = this.used.map(used => used ? (x += this.laneWidth) - this.laneWidth / 2 : -1);
     this.textLeft = x + (this.narrow ? 6 : 12);
@@ -264,8 +264,9 @@ class Workbench {
   draw() {
     if (!this.width) return;
     const { rowHeight, items } = this, view = this.scroller.clientHeight;
-    const from = this.printing ? 0 : Math.max(Math.floor(this.scroller.scrollTop / rowHeight) - 8, 0);
-    const to = this.printing ? items.length : Math.min(Math.ceil((this.scroller.scrollTop + view) / rowHeight) + 8, items.length);
+    const top = Math.min(this.scroller.scrollTop, Math.max(items.length * rowHeight - view, 0)); // the list may have become shorter
+    const from = this.printing ? 0 : Math.max(Math.floor(top / rowHeight) - 8, 0);
+    const to = this.printing ? items.length : Math.min(Math.ceil((top + view) / rowHeight) + 8, items.length);
     const rows = [];
     for (let k = from; k < to; k++) rows.push(items[k] < 0 ? this.gap(k) : this.row(k));
     const at = this.selected >= 0 ? this.place[this.selected] : -1;
@@ -719,20 +720,21 @@ const scrolling = ["ArrowDown", "ArrowUp", "PageDown", "PageUp"];
 
 function onKey(e) {
   if (e.ctrlKey || e.metaKey || e.altKey || help.open) return;
-  const typing = e.target.matches("input[type=search], select, textarea");
+  const target = e.target instanceof Element ? e.target : document.body;
+  const typing = target.matches("input[type=search], select, textarea");
   if (e.key === "Escape" && bench()) {
     if (bench().query || bench().objectFilter || bench().laneFilter >= 0) bench().clear();
     bench().scroller.focus({ preventScroll: true });
     return;
   }
   if (typing) {
-    if (e.key === "Enter" && e.target.matches("input")) bench().scroller.focus({ preventScroll: true });
+    if (e.key === "Enter" && target.matches("input")) bench().scroller.focus({ preventScroll: true });
     return;
   }
   if (e.key === "?") { openHelp(); e.preventDefault(); return; }
   if (e.key === "t") { turnTheme(); return; }
   if (!bench() || !keys[e.key]) return;
-  if (scrolling.includes(e.key) && e.target !== document.body && e.target !== bench().scroller) return;
+  if (scrolling.includes(e.key) && target !== document.body && target !== bench().scroller) return;
   keys[e.key]();
   e.preventDefault();
 }
