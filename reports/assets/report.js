@@ -215,7 +215,7 @@ class Workbench {
       before = i; rows += step;
     }
     this.counted.textContent = `${rows} of ${count(steps, "step")} shown` +
-      (this.all ? "" : "; the others are of caches, queues and timers, and reads by competitors") + ".";
+      (this.all || rows === steps ? "" : "; the others are of caches, queues and timers, and reads by competitors") + ".";
     this.used = this.run.lanes.map((_, lane) => lane === this.server);
     for (const item of this.items) {
       if (item < 0) continue;
@@ -243,7 +243,8 @@ class Workbench {
     this.x = this.used.map(used => used ? (x += this.laneWidth) - this.laneWidth / 2 : -1);
     this.textLeft = x + (this.narrow ? 6 : 12);
     this.chart.classList.toggle("narrow", this.narrow);
-    this.chart.classList.toggle("upright", this.laneWidth < 62);
+    const longest = Math.max(...this.run.lanes.flatMap((l, i) => this.used[i] ? l.name.split(" ").map(w => w.length) : []));
+    this.chart.classList.toggle("upright", longest * 6.8 > this.laneWidth - 2);
     this.heads.replaceChildren(...this.run.lanes.flatMap((l, i) => this.used[i] ? [this.head(l, i)] : []));
     this.space.style.height = this.items.length * this.rowHeight + "px";
     this.graph.setAttribute("width", x + 4);
@@ -290,19 +291,26 @@ class Workbench {
     const text = h("span", { className: "text" });
     if (badge) text.append(h("b", { className: "decides", "aria-label": "decides, number " + badge }, "▶ " + badge));
     text.append(h("span", { className: "what" }, (kind === BROKEN ? "✗ " : kind === LOG || kind === ERROR_LOG ? "» " : "") + str[r.what[i]]));
-    if (answer) text.append(h("span", { className: "answer " + kindNames[kind] }, (kind === REFUSED ? "✗ " : kind === COMMIT ? "● " : "") + answer));
+    const chip = answer ? this.chip(i) : null;
+    if (chip && !this.narrow) text.append(chip);
     if (r.flags[i] & FAULT) text.append(h("span", { className: "fault" }, "⚡ " + notes.slice(notes.indexOf("fault "))));
     const rest = r.flags[i] & FAULT ? notes.slice(0, Math.max(notes.indexOf("fault ") - 2, 0)) : notes;
     const more = h("span", { className: "more" }, [rest, detail].filter(Boolean).join(" · "));
     const time = h("span", { className: "time" }, clock(r.at[i]));
     const who = h("span", { className: "who" }, this.actor(i));
-    if (this.narrow) e.append(text, h("span", { className: "under" }, time, who, more));
+    if (this.narrow) e.append(text, h("span", { className: "under" }, time, who, chip, more));
     else { text.append(more); e.append(time, h("span", { className: "who visually-hidden" }, this.actor(i) + ": "), text); }
     return e;
   }
 
+  // chip is the answer to a request, with a sign that tells how it came out.
+  chip(i) {
+    const kind = this.rows.kind[i], sign = { [REFUSED]: "✗ ", [UNANSWERED]: "✗ ", [COMMIT]: "● " }[kind] || "";
+    return h("span", { className: "answer " + kindNames[kind] }, sign + str[this.rows.answer[i]]);
+  }
+
   gap(k) {
-    const e = h("div", { className: "row gap", role: "presentation" }, h("span", { className: "text" }, `⋮ ${span(-this.items[k])} in which nothing is done`));
+    const e = h("div", { className: "row gap", role: "presentation" }, h("span", { className: "text" }, `⋮ ${span(-this.items[k])} later`));
     e.style.top = k * this.rowHeight + "px";
     return e;
   }
@@ -333,19 +341,26 @@ class Workbench {
   // layPasses finds from which to which item each pass goes. One of which some is filtered shrinks to what is left of it.
   layPasses() {
     this.bars = [];
+    const ends = this.run.lanes.map(() => []); // where the last bar ends, of each that lie side by side in a lane
     for (const [lane, first, last, name, error] of this.run.passes) {
       let a = first, b = last;
       while (a <= b && this.place[a] < 0) a++;
       while (b > a && this.place[b] < 0) b--;
-      if (a <= b) this.bars.push([lane, this.place[a], this.place[b], name, error]);
+      if (a > b) continue;
+      let side = ends[lane].findIndex(end => end < this.place[a]);
+      if (side < 0) side = ends[lane].length;
+      ends[lane][side] = this.place[b];
+      this.bars.push([lane, this.place[a], this.place[b], name, error, side]);
     }
+    this.beside = Math.max(1, ...ends.map(e => e.length));
   }
 
   drawPasses(g, from, to) {
-    for (const [lane, a, b, name, error] of this.bars) {
+    const step = Math.min(8, (this.laneWidth - 16) / this.beside); // passes at the same time lie side by side
+    for (const [lane, a, b, name, error, side] of this.bars) {
       if (b < from || a > to) continue;
       const y1 = a * this.rowHeight + 3, y2 = (b + 1) * this.rowHeight - 3;
-      g.push(svg("rect", { class: error ? "pass failed" : "pass", x: this.x[lane] - 7, y: y1, width: 14, height: y2 - y1, rx: 7 },
+      g.push(svg("rect", { class: error ? "pass failed" : "pass", x: this.x[lane] - 7 + side * step, y: y1, width: side ? Math.max(step - 1, 2) : 14, height: y2 - y1, rx: side ? 2 : 7 },
         svg("title", {}, str[name] + (error ? "; it returned an error: " + str[error] : ""))));
     }
   }
@@ -384,7 +399,7 @@ class Workbench {
     } else {
       g.push(shape(kind, x, y));
     }
-    if (this.rows.flags[i] & FAULT) g.push(bolt(x, y));
+    if (this.rows.flags[i] & FAULT) g.push(bolt(far >= 0 ? x + (this.x[far] - x) * 0.55 : x + 15, y));
   }
 
   // drawDecisions draws what decides over all else: an edge from each step to the next, and a dashed one from a read to the write
@@ -525,7 +540,7 @@ class Workbench {
     const badge = this.badges.get(i);
     this.stepPane.replaceChildren(
       h("h4", {}, badge ? h("b", { className: "decides" }, "▶ " + badge) : null, str[r.what[i]],
-        str[r.answer[i]] ? h("span", { className: "answer " + kindNames[kind] }, (kind === REFUSED ? "✗ " : kind === COMMIT ? "● " : "") + str[r.answer[i]]) : null),
+        str[r.answer[i]] ? this.chip(i) : null),
       h("dl", { className: "facts" }, ...facts));
   }
 
@@ -685,19 +700,15 @@ function repaint() { if (bench()) bench().drawOverview(); }
 const turnTheme = () => setTheme(themes[(themes.indexOf(root.dataset.theme) + 1) % themes.length]);
 
 async function copy(button) {
-  const text = button.dataset.copy;
+  let done = true;
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(button.dataset.copy);
   } catch { // no permission, or no secure context: as it was done before
-    const area = h("textarea", { value: text, className: "visually-hidden" });
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-    button.focus();
+    getSelection().selectAllChildren(button.previousElementSibling);
+    done = document.execCommand("copy");
   }
-  button.textContent = "Copied";
-  say("Copied: " + text);
+  button.textContent = done ? "Copied" : "Ctrl+C"; // the line is selected
+  say(done ? "Copied: " + button.dataset.copy : "The line is selected: copy it with Control and C");
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 }
 

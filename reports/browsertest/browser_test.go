@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -58,6 +59,9 @@ func TestLooks(t *testing.T) {
 			b.fits(v)
 			b.shoot("finding-" + v.String())
 			b.contrast()
+			eval[bool](b, `(document.querySelector(".run.current .workbench").scrollIntoView({ behavior: "instant" }), true)`)
+			b.settle()
+			b.shoot("timeline-" + v.String())
 			b.tall(v)
 			b.contrast()
 			b.shoot("page-" + v.String())
@@ -163,10 +167,10 @@ func TestFilter(t *testing.T) {
 	b := open(t, file, views[0])
 	steps := `[...document.querySelectorAll(".run.current .row[data-row]")].map(r => r.textContent)`
 	b.press("/")
-	b.press(strings.Split("persistent", "")...)
+	b.press(strings.Split("persistentvolumeclaim", "")...)
 	got := eval[[]string](b, steps)
 	if len(got) == 0 || slices.ContainsFunc(got, func(row string) bool {
-		return !strings.Contains(strings.ToLower(row), "pvc") && !strings.Contains(row, "Persistent")
+		return !strings.Contains(strings.ToLower(row), "persistentvolumeclaim")
 	}) {
 		t.Errorf("filtered by a word, the rows are %q", got)
 	}
@@ -238,7 +242,7 @@ func TestCopy(t *testing.T) {
 	r := explored(t, orderScenario, buggy)
 	file, _ := written(t, r)
 	b := open(t, file, views[0])
-	eval[bool](b, `(document.querySelector(".deciding .copy").click(), true)`)
+	b.do(chromedp.Click(".deciding .copy"))
 	b.settle()
 	b.is("the button says so", `document.querySelector(".deciding .copy").textContent`, "Copied")
 	// What was copied is what comes out of the clipboard again.
