@@ -145,15 +145,13 @@ type runBuilder struct {
 	server  int
 	rows    []pageRow
 	objects *objectVersions
-	// current is the pass each actor is in, and open where it is in the run's passes.
-	passes passRows
-	open   map[string]int
+	passes  passRows
 }
 
 // add adds a run, with what decides it.
 func (d *pageData) add(t *text, h *history.History, decisions []decision) {
 	b := &runBuilder{
-		data: d, history: h, text: t, marked: map[int]bool{}, open: map[string]int{},
+		data: d, history: h, text: t, marked: map[int]bool{},
 		run: &runData{
 			Lanes: []laneData{}, Passes: [][5]int{}, Decisions: [][]int{}, Violations: []int{}, Objects: []*objectData{},
 		},
@@ -397,7 +395,11 @@ func (b *runBuilder) fillPasses(rowOf []int) {
 			at = len(b.run.Passes)
 			index[id] = at
 			name := b.data.strings.of(fmt.Sprintf("%s, pass %d", over, r.Attempt))
-			b.run.Passes = append(b.run.Passes, [5]int{b.lanes[r.Event.Actor], rowOf[i], rowOf[i], name, 0})
+			first := rowOf[i]
+			if first > 0 && b.rows[first-1].kind == passRow { // the row that says that it begins
+				first--
+			}
+			b.run.Passes = append(b.run.Passes, [5]int{b.lanes[r.Event.Actor], first, rowOf[i], name, 0})
 		}
 		b.run.Passes[at][2] = rowOf[i]
 	}

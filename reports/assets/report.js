@@ -51,9 +51,9 @@ function clock(ms) {
 
 // span prints a length of time in words.
 function span(ms) {
-  if (ms < 60000) return (ms / 1000).toFixed(ms < 10000 ? 1 : 0) + " s";
-  const minutes = Math.floor(ms / 60000), seconds = Math.round(ms % 60000 / 1000);
-  return minutes + " min" + (seconds ? ` ${seconds} s` : "");
+  if (ms < 10000) return (ms / 1000).toFixed(1) + " s";
+  const all = Math.round(ms / 1000), minutes = Math.floor(all / 60), seconds = all % 60;
+  return [minutes ? minutes + " min" : "", seconds ? seconds + " s" : ""].filter(Boolean).join(" ");
 }
 
 const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
@@ -189,6 +189,8 @@ class Workbench {
     requestAnimationFrame(() => { this.waiting = false; this.draw(); });
   }
 
+  filtered() { return this.query !== "" || this.objectFilter > 0 || this.laneFilter >= 0; }
+
   // matches reports whether a row passes the filters. What is broken, and the end, always do but for words.
   matches(i) {
     const r = this.rows, kind = r.kind[i];
@@ -214,8 +216,9 @@ class Workbench {
       this.items.push(i);
       before = i; rows += step;
     }
-    this.counted.textContent = `${rows} of ${count(steps, "step")} shown` +
-      (this.all || rows === steps ? "" : "; the others are of caches, queues and timers, and reads by competitors") + ".";
+    const left = this.filtered() ? " pass the filter" : " shown";
+    const others = this.all || this.filtered() || rows === steps ? "" : "; the others are of caches, queues and timers, and reads by competitors";
+    this.counted.textContent = `${rows} of ${count(steps, "step")}${left}${others}.`;
     this.used = this.run.lanes.map((_, lane) => lane === this.server);
     for (const item of this.items) {
       if (item < 0) continue;
@@ -734,7 +737,7 @@ function onKey(e) {
   const target = e.target instanceof Element ? e.target : document.body;
   const typing = target.matches("input[type=search], select, textarea");
   if (e.key === "Escape" && bench()) {
-    if (bench().query || bench().objectFilter || bench().laneFilter >= 0) bench().clear();
+    if (bench().filtered()) bench().clear();
     bench().scroller.focus({ preventScroll: true });
     return;
   }
