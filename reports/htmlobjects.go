@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,11 +132,11 @@ func (v *objectVersions) variableOf(r *history.Record) string {
 // of a version that no step made, it returns the latest version before it.
 func (o *tracedObject) see(content apiserver.Object, record int, how string) int {
 	revision := revisionOf(content)
-	for i := len(o.versions) - 1; i >= 0; i-- {
-		switch known := o.versions[i].revision; {
-		case known == revision, known < revision && i < len(o.versions)-1:
+	for i, known := range slices.Backward(o.versions) {
+		switch {
+		case known.revision == revision, known.revision < revision && i < len(o.versions)-1:
 			return i
-		case known < revision:
+		case known.revision < revision:
 			o.versions = append(o.versions, objectVersion{content, revision, record, how})
 			return i + 1
 		}

@@ -250,9 +250,7 @@ func (s telling) text() string {
 	if s.answer != "" {
 		words += " → " + s.answer
 	}
-	for _, note := range s.notes {
-		words += ", " + note
-	}
+	words = strings.Join(append([]string{words}, s.notes...), ", ")
 	if s.fault != "" {
 		words += " ✗ " + s.fault
 	}

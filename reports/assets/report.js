@@ -775,8 +775,16 @@ function begin() {
   });
   links.forEach((a, i) => a.addEventListener("click", e => { e.preventDefault(); show(i); articles[i].scrollIntoView(); remember(articles[i].id); }));
   addEventListener("hashchange", () => { if (articles.length) show(...fromAddress()); });
-  addEventListener("beforeprint", () => { if (bench()) bench().print(true); });
-  addEventListener("afterprint", () => { if (bench()) bench().print(false); });
+  let opened = []; // paper cannot be asked to unfold anything
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const d of opened) d.open = true;
+    if (bench()) bench().print(true);
+  });
+  addEventListener("afterprint", () => {
+    for (const d of opened) d.open = false;
+    if (bench()) bench().print(false);
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   if (articles.length) show(...fromAddress());
   // Two frames on, what is in view has been painted: so long did it take since the page was asked for.

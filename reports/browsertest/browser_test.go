@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -345,6 +346,16 @@ func TestPrint(t *testing.T) {
 	r := explored(t, orderScenario, buggy)
 	file, _ := written(t, r)
 	b := open(t, file, views[0])
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+	eval[bool](b, `dispatchEvent(new Event("beforeprint"))`)
+	b.tall(views[0])
+	b.shoot("print")
+	if got := eval[int](b, `document.querySelectorAll(".run.current .row[data-row]").length`); got < 39 {
+		t.Errorf("%d rows are printed, want all", got)
+	}
+	if closed := eval[int](b, `document.querySelectorAll(".run.current details:not([open])").length`); closed > 0 {
+		t.Errorf("%d of the broken properties are printed without what was read", closed)
+	}
 	paper := call(b, page.PrintToPDF, page.PrintToPDFParams{})
 	if len(paper.Data) < 10_000 {
 		t.Errorf("the printed report has %d bytes", len(paper.Data))
