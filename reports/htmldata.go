@@ -297,7 +297,7 @@ func kindOfRow(r *history.Record) rowKind {
 		return machineRow
 	case r.Code == history.NoAnswer:
 		return unansweredRow
-	case failed(r):
+	case refused(r):
 		return refusedRow
 	case r.Code == 404:
 		return notFoundRow

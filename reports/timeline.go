@@ -267,7 +267,7 @@ func (t *timeline) tell(r *history.Record) telling {
 	switch {
 	case r.Fault != "":
 		told.style, told.detail = red, faultDetail(r)
-	case failed(r):
+	case refused(r):
 		told.style, told.detail = red, r.Message
 	case write && r.Code < 400 && r.Committed == 0 && r.Code > 0:
 		told.notes = append(told.notes, "no change")
@@ -277,8 +277,8 @@ func (t *timeline) tell(r *history.Record) telling {
 	return told
 }
 
-// failed reports whether a request was refused, or not answered. That nothing is found is an answer to a read like another.
-func failed(r *history.Record) bool {
+// refused reports whether a request was refused, or not answered. That nothing is found is an answer to a read like another.
+func refused(r *history.Record) bool {
 	return r.Code == history.NoAnswer || r.Code >= 400 && (r.Code != 404 || !r.Event.Verb.IsRead())
 }
 
