@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stalemate-dev/stalemate/sim/history"
@@ -18,61 +19,72 @@ func (t *text) closing() {
 
 // covered says what was explored, and how each property fared.
 func (t *text) covered() {
-	if len(t.result.Strategies)+len(t.result.Coverage.Properties) == 0 {
-		return // not known before the end
-	}
-	t.heading("COVERED")
-	for _, s := range t.result.Strategies {
-		t.field(s.Name, plain, strategyWords(s))
-		if s.Scope != "" {
-			t.field("", dim, s.Scope)
-		}
-	}
-	name := "properties"
-	for _, p := range t.result.Coverage.Properties {
-		if p.Property.Type != property.Detector {
-			t.field(name, plain, propertyWords(p))
-			name = ""
-		}
-	}
-	t.detectors()
-	t.rules()
-	if t.result.Hash != 0 { // there is none before the end
-		t.field("history hash", plain, fmt.Sprintf("%016x over %s", t.result.Hash, count(t.result.Coverage.Executions, "execution")))
+	if fields := t.coverage(); len(fields) > 0 {
+		t.heading("COVERED")
+		t.fields(fields)
 	}
 }
 
+// coverage says what was explored, and how each property fared; nothing before the end, when it is not known.
+func (t *text) coverage() []field {
+	if len(t.result.Strategies)+len(t.result.Coverage.Properties) == 0 {
+		return nil
+	}
+	var fields []field
+	for _, s := range t.result.Strategies {
+		fields = append(fields, field{s.Name, plain, strategyWords(s)})
+		if s.Scope != "" {
+			fields = append(fields, field{"", dim, s.Scope})
+		}
+	}
+	var words []string
+	for _, p := range t.result.Coverage.Properties {
+		if p.Property.Type != property.Detector {
+			words = append(words, propertyWords(p))
+		}
+	}
+	fields = slices.Concat(fields, listed("properties", plain, words), listed("detectors", plain, t.detectors()))
+	fired, never := ruleWords(t.result.Coverage.Rules)
+	rules := append(listed("faults", plain, fired), listed("faults", yellow, never)...)
+	for i := range rules {
+		if i > 0 {
+			rules[i].name = ""
+		}
+	}
+	fields = append(fields, rules...)
+	if t.result.Hash != 0 { // there is none before the end
+		hash := fmt.Sprintf("%016x over %s", t.result.Hash, count(t.result.Coverage.Executions, "execution"))
+		fields = append(fields, field{"history hash", plain, hash})
+	}
+	return fields
+}
+
+// listed makes fields of lines that share a name.
+func listed(name string, s style, lines []string) []field {
+	var fields []field
+	for _, line := range lines {
+		fields = append(fields, field{name, s, line})
+		name = ""
+	}
+	return fields
+}
+
 // detectors says what the detectors came to: those that found nothing share a line.
-func (t *text) detectors() {
-	name := "detectors"
-	var quiet []string
+func (t *text) detectors() []string {
+	var lines, quiet []string
 	for _, p := range t.result.Coverage.Properties {
 		switch {
 		case p.Property.Type != property.Detector:
 		case p.Broken > 0:
-			t.field(name, plain, propertyWords(p))
-			name = ""
+			lines = append(lines, propertyWords(p))
 		case exercised(p):
 			quiet = append(quiet, p.Property.Name)
 		}
 	}
 	if len(quiet) > 0 {
-		t.field(name, plain, "found nothing: "+strings.Join(quiet, ", "))
+		lines = append(lines, "found nothing: "+strings.Join(quiet, ", "))
 	}
-}
-
-// rules says how often each fault rule struck.
-func (t *text) rules() {
-	name := "faults"
-	fired, never := ruleWords(t.result.Coverage.Rules)
-	for _, words := range fired {
-		t.field(name, plain, words)
-		name = ""
-	}
-	for _, words := range never {
-		t.field(name, yellow, words)
-		name = ""
-	}
+	return lines
 }
 
 // strategyWords says how far a strategy came.
@@ -142,6 +154,27 @@ const maxListed = 12
 
 // notCovered says where the verdict ends, so that a pass never looks stronger than it is.
 func (t *text) notCovered() {
+	limits := t.limits()
+	if len(limits) == 0 {
+		return
+	}
+	t.heading("NOT COVERED")
+	for _, l := range limits {
+		t.text("  - ", plain, l.words)
+		for _, line := range l.list {
+			t.text("      ", plain, line)
+		}
+	}
+}
+
+// limit is something that a verdict does not cover, with what belongs under it.
+type limit struct {
+	words string
+	list  []string
+}
+
+// limits say where the verdict ends.
+func (t *text) limits() []limit {
 	c := &t.result.Coverage
 	var lines []string
 	var idle []string
@@ -171,27 +204,24 @@ func (t *text) notCovered() {
 		lines = append(lines, fmt.Sprintf("%d of %s ran into a limit and say nothing about terminal states",
 			c.Inconclusive, count(c.Executions, "execution")))
 	}
-	if len(lines)+len(c.NeverRaced)+len(c.Gaps)+len(c.Notes) == 0 {
-		return
-	}
-	t.heading("NOT COVERED")
+	var all []limit
 	for _, line := range append(lines, c.Notes...) {
-		t.text("  - ", plain, line)
+		all = append(all, limit{words: line})
 	}
-	t.list("writes of the operator that no execution saw overtaken by another actor's:", c.NeverRaced)
-	t.list("touched, but not modelled:", c.Gaps)
+	if len(c.NeverRaced) > 0 {
+		words := "writes of the operator that no execution saw overtaken by another actor's:"
+		all = append(all, limit{words, atMost(c.NeverRaced)})
+	}
+	if len(c.Gaps) > 0 {
+		all = append(all, limit{"touched, but not modelled:", atMost(c.Gaps)})
+	}
+	return all
 }
 
-// list writes what belongs under a bullet, and says how much it left out.
-func (t *text) list(bullet string, lines []string) {
-	if len(lines) == 0 {
-		return
-	}
-	t.text("  - ", plain, bullet)
-	for _, line := range lines[:min(len(lines), maxListed)] {
-		t.text("      ", plain, line)
-	}
+// atMost returns the first lines of a list, and says how many it left out.
+func atMost(lines []string) []string {
 	if more := len(lines) - maxListed; more > 0 {
-		t.text("      ", plain, fmt.Sprintf("and %d more", more))
+		return append(slices.Clone(lines[:maxListed]), fmt.Sprintf("and %d more", more))
 	}
+	return lines
 }

@@ -21,13 +21,14 @@ func deniedIn(r *history.Result) []history.Denial {
 	return history.MergeDenials(all...)
 }
 
-// denied says which rights an operator wanted and does not have, each with the rule that its roles lack.
-func (p *page) denied(denials []history.Denial) {
+// deniedWords say which rights an operator wanted and does not have, each with the rule that its roles lack.
+func deniedWords(denials []history.Denial) []string {
+	var lines []string
 	for i, d := range denials {
 		if i == maxListed {
-			p.text("  ! ", yellow, fmt.Sprintf("and %d more rights are missing", len(denials)-i))
-			return
+			return append(lines, fmt.Sprintf("and %d more rights are missing", len(denials)-i))
 		}
-		p.text("  ! ", yellow, fmt.Sprintf("%s: %s refused with 403: its roles lack %s", d.Actor, count(d.Requests, "request"), d.Rule))
+		lines = append(lines, fmt.Sprintf("%s: %s refused with 403: its roles lack %s", d.Actor, count(d.Requests, "request"), d.Rule))
 	}
+	return lines
 }

@@ -55,6 +55,14 @@ type moment struct {
 	end bool
 }
 
+// title names the moment, as the heading of the objects that are shown at it; a report has its own way with the words.
+func (m moment) title(words func(string) string) string {
+	if m.end {
+		return words("Objects, from the start to the end of the run")
+	}
+	return fmt.Sprintf("%s %s %s %s", words("Objects, from the start to the break of"), strings.Join(m.names, ", "), words("at"), clock(m.at))
+}
+
 // moments returns the times that the broken properties of a run are about: the moment of the break where a state or a
 // request must hold at once, for it may have healed since, and the end for the others.
 func moments(h *history.History) []moment {

@@ -18,6 +18,8 @@ const (
 	green  style = "\x1b[32m"
 	yellow style = "\x1b[33m"
 	alarm  style = "\x1b[1;31m"
+
+	success = bold + green
 )
 
 const reset = "\x1b[0m"
@@ -76,6 +78,20 @@ func (p *page) field(name string, s style, value string) {
 			lead = strings.Repeat(" ", fieldWidth+2)
 		}
 		p.text(lead, s, line)
+	}
+}
+
+// field is a name and its value, in a style; lines of a value are divided by newlines. One without a name belongs to that before.
+type field struct {
+	name  string
+	style style
+	value string
+}
+
+// fields writes names and values.
+func (p *page) fields(all []field) {
+	for _, f := range all {
+		p.field(f.name, f.style, f.value)
 	}
 }
 

@@ -107,12 +107,8 @@ func (t *text) replayTitle(p Replayed) {
 		t.field("found by", plain, originWords(p.Schedule.Origin))
 		t.field("shrunk", plain, Shrunk(p.Schedule))
 	}
-	t.denied(p.Run.Denied)
-	for _, problem := range p.Run.Problems {
-		t.text("  ! ", yellow, "The script went wrong: "+problem)
-	}
-	for _, what := range p.Run.Unfinished {
-		t.text("  ! ", yellow, "Not finished at the end: "+what)
+	for _, line := range slices.Concat(deniedWords(p.Run.Denied), t.troubles(p.Run)) {
+		t.text("  ! ", yellow, line)
 	}
 }
 

@@ -121,39 +121,65 @@ func (t *text) subject() string {
 
 // title writes the line that says how it came out, and what it means in a sentence.
 func (t *text) title() {
-	r, of := t.result, t.subject()
+	if h := t.headline(); h.mark != "" {
+		t.linef("%s  %s", t.in(h.style, h.mark), t.in(bold, t.subject()))
+		t.text("  ", plain, h.words)
+	}
+	t.fields(t.blame())
+	for _, line := range t.warnings() {
+		t.text("  ! ", yellow, line)
+	}
+}
+
+// headline is how a result came out: in a word, and in a sentence.
+type headline struct {
+	mark  string
+	style style
+	words string
+}
+
+// headline says how the result came out; only a replay is stale, so that it has none.
+func (t *text) headline() headline {
+	r := t.result
 	executions := count(r.Coverage.Executions, "execution")
 	switch Judge(r) {
 	case Broken:
-		t.linef("%s  %s", t.in(alarm, "✗ BROKEN"), t.in(bold, of))
-		t.text("  ", plain, fmt.Sprintf("%s in %s.", count(len(r.Findings), "finding"), t.inTime(executions)))
+		return headline{"✗ BROKEN", alarm, fmt.Sprintf("%s in %s.", count(len(r.Findings), "finding"), t.inTime(executions))}
 	case Passed:
-		t.linef("%s  %s", t.in(style(string(bold)+string(green)), "✓ PASSED"), t.in(bold, of))
-		t.text("  ", plain, fmt.Sprintf("No property was broken in %s.", t.inTime(executions)))
+		return headline{"✓ PASSED", success, fmt.Sprintf("No property was broken in %s.", t.inTime(executions))}
 	case Inconclusive:
-		t.linef("%s  %s", t.in(yellow, "? INCONCLUSIVE"), t.in(bold, of))
-		t.text("  ", plain, t.inconclusive())
+		return headline{"? INCONCLUSIVE", yellow, t.inconclusive()}
 	case InvalidProperty:
-		t.linef("%s  %s", t.in(alarm, "! INVALID PROPERTY"), t.in(bold, of))
-		t.text("  ", plain, "Evaluating a rule failed. This is neither a pass nor a finding: mend the rule and run again.")
-		t.invalidProperties()
+		return headline{"! INVALID PROPERTY", alarm,
+			"Evaluating a rule failed. This is neither a pass nor a finding: mend the rule and run again."}
 	case Nondeterministic:
-		t.linef("%s  %s", t.in(alarm, "! NONDETERMINISTIC"), t.in(bold, of))
-		t.text("  ", plain, "One schedule, executed twice, gave two histories: the operator under test depends on something that the "+
-			"simulation does not control, such as the wall clock, global randomness, or the order of a map.")
-		t.field("differs at", plain, r.Diverged)
-	default: // only a replay is stale
+		return headline{"! NONDETERMINISTIC", alarm,
+			"One schedule, executed twice, gave two histories: the operator under test depends on something that the " +
+				"simulation does not control, such as the wall clock, global randomness, or the order of a map."}
+	default:
+		return headline{}
 	}
-	t.warnings()
+}
+
+// blame names what must be mended before anything can be said: the rules that cannot be evaluated, or where histories differed.
+func (t *text) blame() []field {
+	switch Judge(t.result) {
+	case InvalidProperty:
+		return invalidProperties(t.result)
+	case Nondeterministic:
+		return []field{{"differs at", plain, t.result.Diverged}}
+	default:
+		return nil
+	}
 }
 
 // warnings say what was wrong with the run in the default order, whatever the verdict: a reader must not miss that the
 // scenario did not do what its author meant.
-func (t *text) warnings() {
-	t.denied(deniedIn(t.result))
+func (t *text) warnings() []string {
+	denied := deniedWords(deniedIn(t.result))
 	d := t.result.Default
 	if d == nil {
-		return
+		return denied
 	}
 	lines := doubts(d)
 	for _, problem := range d.Problems {
@@ -162,12 +188,10 @@ func (t *text) warnings() {
 	for _, what := range d.Unfinished {
 		lines = append(lines, "Not finished at the end of the default order: "+what)
 	}
-	for _, line := range lines[:min(len(lines), maxListed)] {
-		t.text("  ! ", yellow, line)
-	}
 	if more := len(lines) - maxListed; more > 0 {
-		t.text("  ! ", yellow, fmt.Sprintf("and %d more", more))
+		lines = append(lines[:maxListed], fmt.Sprintf("and %d more", more))
 	}
+	return append(denied, lines...)
 }
 
 // inTime says how much real time something took, if that is known.
@@ -196,14 +220,16 @@ func (t *text) inconclusive() string {
 		"Raise the limits of the scenario, or find out what keeps the cluster busy.", all)
 }
 
-func (t *text) invalidProperties() {
-	for _, p := range t.result.Coverage.Properties {
+// invalidProperties are the rules that could not be evaluated.
+func invalidProperties(r *history.Result) []field {
+	var fields []field
+	for _, p := range r.Coverage.Properties {
 		if p.Invalid > 0 {
-			t.field("property", bold, p.Property.Name)
-			t.field("rule", plain, p.Property.Rule)
-			t.field("error", red, p.Error)
+			fields = append(fields, field{"property", bold, p.Property.Name}, field{"rule", plain, p.Property.Rule},
+				field{"error", red, p.Error})
 		}
 	}
+	return fields
 }
 
 // finding tells one finding.
@@ -219,7 +245,9 @@ func (t *text) finding(i int) {
 	t.heading("WHAT DECIDES")
 	t.deciding(f, decisions)
 	t.timeline(h, decisions)
-	t.troubles(h)
+	for _, line := range t.troubles(h) {
+		t.text("  ", yellow, line)
+	}
 	for _, m := range moments(h) {
 		t.objects(h, m)
 	}
@@ -227,11 +255,17 @@ func (t *text) finding(i int) {
 
 // source says how a finding came to be, and how to see it again.
 func (t *text) source(f *history.Finding) {
-	t.field("found by", plain, t.foundBy(f))
-	if f.Schedule != nil && f.Strategy != HandDrawn {
-		t.field("shrunk", plain, Shrunk(f.Schedule))
-	}
+	t.fields(t.origin(f))
 	t.replay(f)
+}
+
+// origin says how a finding came to be.
+func (t *text) origin(f *history.Finding) []field {
+	fields := []field{{"found by", plain, t.foundBy(f)}}
+	if f.Schedule != nil && f.Strategy != HandDrawn {
+		fields = append(fields, field{"shrunk", plain, Shrunk(f.Schedule)})
+	}
+	return fields
 }
 
 // replay writes the command line that replays a finding, if there is one. It is not broken, so that it can be copied.
@@ -345,20 +379,10 @@ func (t *text) broken(h *history.History) {
 		if i > 0 {
 			t.linef("")
 		}
-		if v.Property.Message != "" && v.Property.Message != v.Property.Rule {
-			t.text("  ", alarm, v.Property.Message)
+		if message := messageOf(v); message != "" {
+			t.text("  ", alarm, message)
 		}
-		subject, rule, read := "property", "rule", "it read"
-		name := fmt.Sprintf("%s (%s)", v.Property.Name, v.Property.Type)
-		if v.Property.Type == property.Detector {
-			subject, rule, read, name = "detector", "looks for", "it saw", v.Property.Name
-		}
-		t.field(subject, bold, name)
-		t.field(rule, plain, v.Property.Rule)
-		if values := valueLines(v.Values); len(values) > 0 {
-			t.field(read, plain, strings.Join(values, "\n"))
-		}
-		t.field("broken", plain, whenBroken(v, h))
+		t.fields(brokenFields(v, h))
 	}
 	if h.Outcome == history.Panicked {
 		t.text("  ", alarm, "Reconcile panicked.")
@@ -366,6 +390,28 @@ func (t *text) broken(h *history.History) {
 			t.linef("    %s", strings.TrimRight(line, "\n"))
 		}
 	}
+}
+
+// messageOf returns what it means that a property is broken, if its author says more than its rule.
+func messageOf(v property.Verdict) string {
+	if v.Property.Message == v.Property.Rule {
+		return ""
+	}
+	return v.Property.Message
+}
+
+// brokenFields say what is broken, what was read, and when.
+func brokenFields(v property.Verdict, h *history.History) []field {
+	subject, rule, read := "property", "rule", "it read"
+	name := fmt.Sprintf("%s (%s)", v.Property.Name, v.Property.Type)
+	if v.Property.Type == property.Detector {
+		subject, rule, read, name = "detector", "looks for", "it saw", v.Property.Name
+	}
+	fields := []field{{subject, bold, name}, {rule, plain, v.Property.Rule}}
+	if values := valueLines(v.Values); len(values) > 0 {
+		fields = append(fields, field{read, plain, strings.Join(values, "\n")})
+	}
+	return append(fields, field{"broken", plain, whenBroken(v, h)})
 }
 
 // valueLines writes values that a rule read, one a line.
@@ -433,7 +479,6 @@ func Shrunk(s *schedule.Schedule) string {
 
 // deciding says which order, and which faults, made the difference.
 func (t *text) deciding(f *history.Finding, decisions []decision) {
-	h := f.Run
 	words := t.decidingWords(f, decisions)
 	switch {
 	case len(decisions) == 0:
@@ -445,35 +490,54 @@ func (t *text) deciding(f *history.Finding, decisions []decision) {
 			t.text(fmt.Sprintf("  %d. ", i+1), bold, words[i])
 		}
 	}
-	for _, c := range h.Constraints {
+	for _, e := range elements(f) {
+		t.text(fmt.Sprintf("    %-*s", elementWidth, e.name), e.style, e.value)
+	}
+	for _, words := range t.context(f) {
+		t.text("  ", plain, words)
+	}
+}
+
+// elementWidth is the width of the names of a schedule's elements.
+const elementWidth = 12
+
+// elements are the constraints, faults, latencies and orders of a finding's run, by the names that schedules have for them, with
+// what became of each.
+func elements(f *history.Finding) []field {
+	var all []field
+	for _, c := range f.Run.Constraints {
 		switch {
 		case c.Matched:
-			t.text("    constraint  ", dim, c.String())
+			all = append(all, field{"constraint", dim, c.String()})
 		case c.Held:
-			t.text("    held in vain  ", dim, c.String())
+			all = append(all, field{"held in vain  ", dim, c.String()})
 		}
 	}
-	for _, fault := range h.Faults {
-		if !fault.Struck {
-			t.text("    did not strike  ", dim, fault.String())
-			continue
-		}
-		of := ""
-		if fault.Rule != "" {
-			of = " (rule " + fault.Rule + ")"
-		}
-		t.text("    fault       ", dim, fault.String()+of)
-	}
-	if f.Schedule != nil {
-		for _, l := range f.Schedule.Latencies {
-			t.text("    latency     ", dim, latencyLine(l))
-		}
-		for _, p := range f.Schedule.Orders {
-			t.text("    order       ", dim, permutationLine(p))
+	for _, fault := range f.Run.Faults {
+		switch {
+		case !fault.Struck:
+			all = append(all, field{"did not strike  ", dim, fault.String()})
+		case fault.Rule != "":
+			all = append(all, field{"fault", dim, fault.String() + " (rule " + fault.Rule + ")"})
+		default:
+			all = append(all, field{"fault", dim, fault.String()})
 		}
 	}
-	t.answers(h)
-	t.defaultOrder(f)
+	if f.Schedule == nil {
+		return all
+	}
+	for _, l := range f.Schedule.Latencies {
+		all = append(all, field{"latency", dim, latencyLine(l)})
+	}
+	for _, p := range f.Schedule.Orders {
+		all = append(all, field{"order", dim, permutationLine(p)})
+	}
+	return all
+}
+
+// context says in sentences who gave the answers of a finding's run, and how the scenario ends without any steering.
+func (t *text) context(f *history.Finding) []string {
+	return append(t.answers(f.Run), t.defaultOrder(f)...)
 }
 
 // decidingWords says what decides a finding, a paragraph for each decision, or that there is none.
@@ -492,13 +556,15 @@ func (t *text) decidingWords(f *history.Finding, decisions []decision) []string 
 }
 
 // answers says who gave the answers of a run: the server, unless a fault struck, or a reactor of the test's own acted.
-func (t *text) answers(h *history.History) {
+func (t *text) answers(h *history.History) []string {
 	switch own := t.result.Reactors; {
 	case own > 0:
-		t.text("  ", plain, fmt.Sprintf("At the API server's door stood %s of the test's own, which may have answered in its place.",
-			count(own, "reactor")))
+		return []string{fmt.Sprintf("At the API server's door stood %s of the test's own, which may have answered in its place.",
+			count(own, "reactor"))}
 	case len(struck(h)) == 0:
-		t.text("  ", plain, "No fault was injected: every answer is one a healthy API server gives.")
+		return []string{"No fault was injected: every answer is one a healthy API server gives."}
+	default:
+		return nil
 	}
 }
 
@@ -506,16 +572,19 @@ func (t *text) answers(h *history.History) {
 func followsDefault(s *schedule.Schedule) bool { return s != nil && s.Size() == 0 && s.Trace == nil }
 
 // defaultOrder says how the scenario ends without any steering.
-func (t *text) defaultOrder(f *history.Finding) {
+func (t *text) defaultOrder(f *history.Finding) []string {
 	switch d := t.result.Default; {
 	case d == nil || f.Run == d:
+		return nil
 	case d.Failed():
-		t.text("  ", plain, "The default order alone breaks a property too.")
+		return []string{"The default order alone breaks a property too."}
 	case len(doubts(d)) > 0:
-		t.text("  ", plain, "Under the default order alone nothing is broken, but it did not get anywhere: see above.")
+		return []string{"Under the default order alone nothing is broken, but it did not get anywhere: see above."}
 	case d.Outcome == history.Terminal:
-		t.text("  ", plain, fmt.Sprintf("Under the default order alone the scenario ends well: every property holds in the "+
-			"terminal state, after %s.", count(d.Requests, "request")))
+		return []string{fmt.Sprintf("Under the default order alone the scenario ends well: every property holds in the "+
+			"terminal state, after %s.", count(d.Requests, "request"))}
+	default:
+		return nil
 	}
 }
 
@@ -529,31 +598,41 @@ func (t *text) legend(line *timeline) {
 		words += fmt.Sprintf(" Left out: %s of caches, queues and timers, and reads by competitors.", count(line.leftOut, "step"))
 	}
 	t.text("  ", dim, words)
+	if who := t.whoIsWho(line.actors); who != "" {
+		t.text("  ", dim, who)
+	}
+}
+
+// whoIsWho says what the actors are whose names do not say it.
+func (t *text) whoIsWho(names []string) string {
 	var who []string
-	for _, actor := range line.actors {
+	for _, actor := range names {
 		if what := t.actors[actor]; what != "" && !strings.EqualFold(what, actor) {
 			who = append(who, actor+" is "+what)
 		}
 	}
-	if len(who) > 0 {
-		t.text("  ", dim, strings.Join(who, ", ")+".")
+	if len(who) == 0 {
+		return ""
 	}
+	return strings.Join(who, ", ") + "."
 }
 
 // troubles says what went wrong in a run besides, save for what the title says of the default order already.
-func (t *text) troubles(h *history.History) {
+func (t *text) troubles(h *history.History) []string {
 	said := t.result.Default
 	if said == nil {
 		said = &history.History{}
 	}
+	var lines []string
 	for _, problem := range h.Problems {
 		if !slices.Contains(said.Problems, problem) {
-			t.text("  ", yellow, "The script went wrong: "+problem)
+			lines = append(lines, "The script went wrong: "+problem)
 		}
 	}
 	for _, what := range h.Unfinished {
-		t.text("  ", yellow, "Not finished at the end: "+what)
+		lines = append(lines, "Not finished at the end: "+what)
 	}
+	return lines
 }
 
 // objects shows what had become, by some moment, of the objects that rules are about.
@@ -562,11 +641,7 @@ func (t *text) objects(h *history.History, m moment) {
 	if len(changes) == 0 {
 		return
 	}
-	if m.end {
-		t.heading("OBJECTS, FROM THE START TO THE END OF THE RUN")
-	} else {
-		t.heading(fmt.Sprintf("OBJECTS, FROM THE START TO THE BREAK OF %s AT %s", strings.Join(m.names, ", "), clock(m.at)))
-	}
+	t.heading(m.title(strings.ToUpper))
 	for _, c := range changes {
 		name := t.in(bold, fmt.Sprintf("  %s (%s)", c.name, c.variable))
 		if fate := c.fate(); fate != "" {

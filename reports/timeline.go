@@ -224,46 +224,76 @@ func (t *timeline) addAgain(step row) {
 
 // step makes the row of a step.
 func (t *timeline) step(r *history.Record, mark bool) row {
-	e := without(r.Event, t.namespace)
-	if e.Verb == schedule.Create && e.Name == "" && r.After != nil {
-		e.Name = r.After.GetName() // the server generated it
-	}
-	step := row{at: r.At, actor: e.Actor, mark: mark, more: r.Repeats, until: r.LastAt}
-	step.text = strings.TrimSpace(string(e.Verb) + " " + e.Object())
-	switch e.Verb {
-	case schedule.Start:
-		step.text = t.started(e)
-	case schedule.Sync:
-		step.text = "takes a new list: " + e.Object()
-	default:
-	}
-	if a := answer(r); a != "" {
-		step.text += " → " + a
-	}
+	told := t.tell(r)
 	if mark {
-		step.text += revisions(r)
+		told.notes = slices.Concat(revisions(r), told.notes)
 	}
+	return row{
+		at: r.At, actor: r.Event.Actor, text: told.text(), detail: told.detail, style: told.style, mark: mark,
+		more: r.Repeats, until: r.LastAt,
+	}
+}
+
+// telling is a step in words.
+type telling struct {
+	what   string   // "Update StatefulSet web"
+	answer string   // "409 Conflict"; empty for what is no request
+	notes  []string // what the answer does not say: "no change"
+	fault  string   // the type of the fault that struck
+	detail string   // further words: what a write changed, or the server's message
+	style  style
+}
+
+// text returns the step on one line.
+func (s telling) text() string {
+	words := s.what
+	if s.answer != "" {
+		words += " → " + s.answer
+	}
+	words = strings.Join(append([]string{words}, s.notes...), ", ")
+	if s.fault != "" {
+		words += " ✗ " + s.fault
+	}
+	return words
+}
+
+// tell puts a step into words.
+func (t *timeline) tell(r *history.Record) telling {
+	told := telling{what: t.what(r), answer: answer(r), fault: string(r.Fault)}
 	if r.Retry {
-		step.text += ", client-go tries again"
+		told.notes = append(told.notes, "client-go tries again")
 	}
-	notFound := r.Code == 404 && e.Verb.IsRead()
+	write := r.Event.Verb.IsWrite()
 	switch {
 	case r.Fault != "":
-		step.style = red
-		step.text += " ✗ " + string(r.Fault)
-		step.detail = faultDetail(r)
-	case r.Code == history.NoAnswer:
-		step.style = red
-		step.detail = r.Message
-	case r.Code >= 400 && !notFound:
-		step.style = red
-		step.detail = r.Message
-	case e.Verb.IsWrite() && r.Code < 400 && r.Committed == 0 && r.Code > 0:
-		step.text += ", no change"
-	case e.Verb == schedule.Update || e.Verb == schedule.Patch || e.Verb == schedule.Delete:
-		step.detail = changeWords(changedFields(r.Before, r.After))
+		told.style, told.detail = red, faultDetail(r)
+	case refused(r):
+		told.style, told.detail = red, r.Message
+	case write && r.Code < 400 && r.Committed == 0 && r.Code > 0:
+		told.notes = append(told.notes, "no change")
+	case write && r.Event.Verb != schedule.Create && r.Event.Verb != schedule.DeleteCollection:
+		told.detail = changeWords(changedFields(r.Before, r.After))
 	}
-	return step
+	return told
+}
+
+// refused reports whether a request was refused, or not answered. That nothing is found is an answer to a read like another.
+func refused(r *history.Record) bool {
+	return r.Code == history.NoAnswer || r.Code >= 400 && (r.Code != 404 || !r.Event.Verb.IsRead())
+}
+
+// what says what a step does, without its actor: "Update StatefulSet web".
+func (t *timeline) what(r *history.Record) string {
+	e := without(r.Event, t.namespace)
+	switch {
+	case e.Verb == schedule.Start:
+		return t.started(e)
+	case e.Verb == schedule.Sync:
+		return "takes a new list: " + e.Object()
+	case e.Verb == schedule.Create && e.Name == "" && r.After != nil:
+		e.Name = r.After.GetName() // the server generated it
+	}
+	return strings.TrimSpace(string(e.Verb) + " " + e.Object())
 }
 
 // started says how a process starts: anew after a crash, or as another reconciler after an upgrade.
@@ -292,16 +322,16 @@ func changeWords(changes []change) string {
 }
 
 // revisions says which revisions a deciding step carried, and came to, and for how long it was held back.
-func revisions(r *history.Record) string {
-	words := ""
+func revisions(r *history.Record) []string {
+	var words []string
 	switch {
 	case r.Code >= 400 && r.Carried > 0:
-		words = fmt.Sprintf(", carried revision %d", r.Carried)
+		words = append(words, fmt.Sprintf("carried revision %d", r.Carried))
 	case r.Code < 400 && r.Code != history.NoAnswer && r.Revision > 0:
-		words = fmt.Sprintf(", revision %d", r.Revision)
+		words = append(words, fmt.Sprintf("revision %d", r.Revision))
 	}
 	if r.Held >= time.Millisecond {
-		words += ", held back " + clock(r.Held)
+		words = append(words, "held back "+clock(r.Held))
 	}
 	return words
 }
@@ -319,21 +349,31 @@ var startNoise = []string{"Starting EventSource", "Starting Controller", "Starti
 
 // addLog appends the row of a log line.
 func (t *timeline) addLog(l *history.Log) {
-	if l.Level > maxLevel || slices.Contains(startNoise, l.Message) {
+	if !worthTelling(l) {
 		t.leftOut++
 		return
-	}
-	words := []string{"»", l.Message}
-	for _, value := range l.Values {
-		if key, _, _ := strings.Cut(value, "="); !slices.Contains(loggerNoise, key) {
-			words = append(words, value)
-		}
 	}
 	s := yellow
 	if l.Level < 0 {
 		s = red
 	}
-	t.addAgain(row{at: l.At, actor: l.Actor, text: strings.Join(words, " "), style: s})
+	t.addAgain(row{at: l.At, actor: l.Actor, text: "» " + logWords(l), style: s})
+}
+
+// worthTelling reports whether a log line is shown: what a manager logs by default, and not about its own start.
+func worthTelling(l *history.Log) bool {
+	return l.Level <= maxLevel && !slices.Contains(startNoise, l.Message)
+}
+
+// logWords returns a log line without what controller-runtime adds to each.
+func logWords(l *history.Log) string {
+	words := []string{l.Message}
+	for _, value := range l.Values {
+		if key, _, _ := strings.Cut(value, "="); !slices.Contains(loggerNoise, key) {
+			words = append(words, value)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 const (
