@@ -60,6 +60,8 @@ type Options struct {
 	// Found, if set, is called with every new finding before the exploration goes on, and again when another run takes the
 	// place of the one that represents it. Its error ends the exploration.
 	Found func(*history.Finding) error
+	// Before, if set, is called before every execution, whatever it is for. Its error ends the exploration.
+	Before func(Execution) error
 }
 
 // Progress is how far an exploration is.

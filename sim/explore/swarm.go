@@ -18,6 +18,9 @@ var shares = []string{SelectivePCT, SelectivePCT, SelectivePCT, SelectivePCT, PC
 // seeded are the strategies of runs by seed.
 var seeded = []string{SelectivePCT, PCT, RandomWalk}
 
+// bySeed reports whether a strategy has runs by seed.
+func bySeed(strategy string) bool { return slices.Contains(seeded, strategy) }
+
 // scopes say what the strategies do, for reports.
 var scopes = map[string]string{
 	SelectivePCT: "actors and caches have priorities; one to three times one of them falls behind, or has a call that is late, before " +
