@@ -155,13 +155,13 @@ func (c objectChange) fate() string {
 }
 
 // differing names the fields of the metadata that two versions of an object have different values of, sorted: what
-// [essence] leaves out.
+// [essence] leaves out, but for the managed fields, which change along with others.
 func differing(before, after map[string]any) []string {
 	b, _ := before["metadata"].(map[string]any)
 	a, _ := after["metadata"].(map[string]any)
 	names := slices.AppendSeq(slices.Collect(maps.Keys(b)), maps.Keys(a))
 	slices.Sort(names)
-	same := func(name string) bool { return valueText(b[name]) == valueText(a[name]) }
+	same := func(name string) bool { return name == managedFields || valueText(b[name]) == valueText(a[name]) }
 	return slices.DeleteFunc(slices.Compact(names), same)
 }
 
