@@ -62,6 +62,8 @@ type Options struct {
 	Found func(*history.Finding) error
 	// Before, if set, is called before every execution, whatever it is for. Its error ends the exploration.
 	Before func(Execution) error
+	// After, if set, is called after every execution: with its history or, where there is none, with the error.
+	After func(Execution, *history.History, error)
 }
 
 // Progress is how far an exploration is.
