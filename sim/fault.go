@@ -62,6 +62,50 @@ type ruleState struct {
 	counter          schedule.Counter
 	eligible, struck int
 	spent            int // of its budget
+	// results has what its faults did at each site, and sites where: the index of the first result of a site, which has one for each
+	// of the rule's faults.
+	results []history.SiteResult
+	sites   map[schedule.Event]int
+}
+
+// siteOf returns the site of an event, see [history.SiteResult].
+func siteOf(event schedule.Event) schedule.Event {
+	event.Incarnation, event.Key, event.Occurrence = 0, "", 0
+	return event
+}
+
+// at returns what the rule's faults did at the site of an event, in the order of its faults.
+func (r *ruleState) at(event schedule.Event) []history.SiteResult {
+	site := siteOf(event)
+	first, known := r.sites[site]
+	if !known {
+		if r.sites == nil {
+			r.sites = map[schedule.Event]int{}
+		}
+		first = len(r.results)
+		r.sites[site] = first
+		for _, f := range r.Faults {
+			r.results = append(r.results, history.SiteResult{Rule: r.Name, Type: f.Type, Site: site})
+		}
+	}
+	return r.results[first : first+len(r.Faults)]
+}
+
+// first returns the index of the rule's first fault of a type.
+func (r *ruleState) first(t schedule.FaultType) int {
+	return slices.IndexFunc(r.Faults, func(f schedule.Fault) bool { return f.Type == t })
+}
+
+// count counts an event at which these faults can strike, once for each type.
+func (r *ruleState) count(event schedule.Event, able []schedule.Fault) {
+	r.eligible++
+	results := r.at(event)
+	for i, fault := range able {
+		sameType := func(f schedule.Fault) bool { return f.Type == fault.Type }
+		if !slices.ContainsFunc(able[:i], sameType) {
+			results[r.first(fault.Type)].Eligible++
+		}
+	}
 }
 
 // selects counts an event that has come up, and returns the faults of the rule that can strike there.
@@ -76,7 +120,7 @@ func (r *ruleState) selects(event schedule.Event, o *openings) []schedule.Fault 
 	if len(able) == 0 || !r.counter.Match(event) {
 		return nil
 	}
-	r.eligible++
+	r.count(event, able)
 	return able
 }
 
@@ -409,6 +453,7 @@ func (e *engine) struck(a *armed, record int) {
 		result.Struck, result.At = true, a.fault.At
 		if a.rule != nil {
 			a.rule.struck++
+			a.rule.at(a.fault.At)[a.rule.first(a.fault.Type)].Struck++
 			result.Rule = a.rule.Name
 		}
 		e.disturbed(e.clock)
@@ -430,6 +475,22 @@ func (e *engine) ruleResults() []history.RuleResult {
 	var results []history.RuleResult
 	for _, r := range e.faults.rules {
 		results = append(results, history.RuleResult{Name: r.Name, Eligible: r.eligible, Struck: r.struck})
+	}
+	return results
+}
+
+// siteResults returns what the rules came to at each site, in the order in which they came up first.
+func (e *engine) siteResults() []history.SiteResult {
+	if e.faults == nil {
+		return nil
+	}
+	var results []history.SiteResult
+	for _, r := range e.faults.rules {
+		for _, site := range r.results {
+			if site.Eligible+site.Struck > 0 {
+				results = append(results, site)
+			}
+		}
 	}
 	return results
 }

@@ -24,6 +24,8 @@ type Plan struct {
 	Strategy Strategy
 	// Record keeps the trace of the run, see [history.History.Trace].
 	Record bool
+	// State has the run say where it ended, see [history.History.State].
+	State bool
 	// Recording, if set with Record, is called before every step that the trace has, that step included: whoever writes down what
 	// it gets knows of a run that ends the process which step did. What it gets is valid until it returns.
 	Recording func(Recorded)

@@ -271,10 +271,13 @@ func (e *engine) finish() {
 	h.Webhooks = e.server.Webhooks()
 	h.Passes = e.endedPasses()
 	h.Constraints = e.constraintResults()
-	h.Rules = e.ruleResults()
+	h.Rules, h.Sites = e.ruleResults(), e.siteResults()
 	h.Trace = e.trace
 	e.deviations.tell(h)
 	h.Unfinished = e.unfinished()
+	if e.plan.State {
+		h.State = e.of.world.masks.StateOf(e.server).Hash
+	}
 	e.detect()
 	for _, p := range e.processes {
 		if p.dead {

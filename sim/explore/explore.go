@@ -12,6 +12,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/canon"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/shrink"
 )
 
 // DefaultRuns is the number of runs by seed after the sweep, unless told otherwise.
@@ -27,10 +28,15 @@ const (
 	Sweep         = "sweep"
 	FaultSweep    = "fault sweep"
 	RevealedSweep = "sweep of revealed sites"
+	Corpus        = "corpus"
 	PCT           = "PCT"
 	SelectivePCT  = "selective PCT"
+	LagPCT        = "PCT with lag"
 	RandomWalk    = "random walk"
 )
+
+// strategies are the strategies in the order in which they are explored, as far as there is one.
+var strategies = []string{DefaultOrder, Committed, Sweep, FaultSweep, RevealedSweep, Corpus, SelectivePCT, PCT, LagPCT, RandomWalk}
 
 // Options say how far to explore.
 type Options struct {
@@ -41,7 +47,8 @@ type Options struct {
 	// For, if set, takes the place of Runs: runs by seed go on until so much real time has passed since the beginning. A
 	// sweep that takes longer than that ends then, and is not complete. It needs a Clock.
 	For time.Duration
-	// Strategies are those that runs by seed take turns in: some of PCT, SelectivePCT and RandomWalk; empty means all.
+	// Strategies are those that runs by seed take turns in: some of PCT, SelectivePCT, LagPCT and RandomWalk; empty means all but
+	// LagPCT.
 	Strategies []string
 	// Schedules are run before the sweep: those that found something once.
 	Schedules []*schedule.Schedule
@@ -91,47 +98,46 @@ func (e *NondeterminismError) Error() string {
 		"look there for the wall clock, global randomness, map order or goroutines that race", e.Step, e.First, e.Second)
 }
 
-// explorer is one exploration.
+// explorer is one exploration, or a unit of one.
 type explorer struct {
-	options  Options
-	world    *sim.World
-	faults   *sim.Faults
+	*Session
 	result   *history.Result
 	begun    time.Time
 	hash     canon.Hasher
-	coverage *coverage
+	tally    *Tally
 	accounts []*history.StrategyResult
 	strategy *history.StrategyResult // the one whose turn it is
-	survey   *Survey
-	planned  int // how many executions it takes, zero if it goes by time
+	planned  int                     // how many executions it takes, zero if it goes by time
 	revealed revealed
-	playing  *schedule.Schedule // the committed schedule whose run this is, if it is one
+	playing  *schedule.Schedule // the schedule whose run this is, if it is one that was given
+	number   int                // of the latest execution, whatever it was for
+	unit     *unitWork          // nil for a whole exploration
+}
+
+func (s *Session) explorer() *explorer {
+	x := &explorer{Session: s, tally: newTally(s.world.Config()),
+		result: &history.Result{Header: history.Header{Scenario: s.world.Config().Name}, Seed: s.options.Seed}}
+	x.begun = x.now()
+	return x
 }
 
 // Run explores a scenario. It returns an error where the scenario cannot be run, not for findings: a
 // *[sim.SettleError], a *[sim.ProgramError], a *[sim.StuckError], a *[NondeterminismError], or that of
-// Options.Found. If the context ends, it returns the context's error together with what it came to, if the default order
-// was executed by then.
+// Options.Found or Options.Before. If the context ends, it returns the context's error together with what it came to, if the
+// default order was executed by then.
 func Run(ctx context.Context, config *sim.Config, options Options) (*history.Result, error) {
-	if err := options.check(); err != nil {
-		return nil, err
-	}
-	x := &explorer{options: options, faults: &config.Faults,
-		result: &history.Result{Header: history.Header{Scenario: config.Name}, Seed: options.Seed}}
-	x.begun = x.now()
-	x.coverage = newCoverage(config)
-	world, err := sim.NewWorld(config)
+	session, err := newSession(config, options)
 	if err != nil {
 		return nil, err
 	}
-	x.world = world
+	x := session.explorer()
+	x.begun = session.begun
 	if err := x.defaultOrder(ctx); err != nil {
 		return nil, err
 	}
-	for _, strategy := range []func(context.Context) error{x.committed, x.sweep, x.faultSweep, x.revealedSweep, x.swarm} {
-		if err = strategy(ctx); err != nil {
-			break
-		}
+	err = x.sweeps(ctx)
+	if err == nil {
+		err = x.swarm(ctx)
 	}
 	if err == nil {
 		err = x.sayLate(ctx)
@@ -139,16 +145,43 @@ func Run(ctx context.Context, config *sim.Config, options Options) (*history.Res
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, err
 	}
-	for _, account := range x.accounts {
-		x.result.Strategies = append(x.result.Strategies, *account)
-	}
-	x.result.Coverage = x.coverage.result(x.result.Default)
-	if note := baselineNote(world); note != "" {
-		x.result.Coverage.Notes = append(x.result.Coverage.Notes, note)
-	}
+	x.close()
+	x.result.Strategies = x.tally.Strategies
+	x.result.Coverage = x.tally.coverage()
 	x.result.Hash = x.hash.Sum()
 	x.result.Elapsed = x.now().Sub(x.begun)
 	return x.result, err
+}
+
+// sweeps executes what there is to execute besides runs by seed.
+func (x *explorer) sweeps(ctx context.Context) error {
+	for _, strategy := range []func(context.Context) error{x.committed, x.sweep, x.faultSweep, x.revealedSweep} {
+		if err := strategy(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends the counting.
+func (x *explorer) close() {
+	for _, account := range x.accounts {
+		x.tally.Strategies = append(x.tally.Strategies, *account)
+	}
+	x.tally.Notes = x.notes()
+	x.tally.close()
+}
+
+// notes says what limits there are to what was modelled, besides those that the counts show; sorted.
+func (s *Session) notes() []string {
+	var notes []string
+	if s.standard.Outcome == history.Terminal {
+		notes = append(notes, "a state counts as terminal after "+s.standard.Horizon.String()+" of virtual time without a commit")
+	}
+	if note := baselineNote(s.world); note != "" {
+		notes = append(notes, note)
+	}
+	return notes
 }
 
 // baselineNote says why there is nothing that the ends of runs could be compared with; empty if there is.
@@ -186,11 +219,11 @@ func (x *explorer) spent() bool {
 	return x.options.For > 0 && x.now().Sub(x.begun) >= x.options.For
 }
 
-func (x *explorer) now() time.Time {
-	if x.options.Clock == nil {
+func (s *Session) now() time.Time {
+	if s.options.Clock == nil {
 		return time.Time{}
 	}
-	return x.options.Clock()
+	return s.options.Clock()
 }
 
 // begin starts the account of a strategy.
@@ -198,6 +231,16 @@ func (x *explorer) begin(name, scope string) *history.StrategyResult {
 	x.strategy = &history.StrategyResult{Name: name, Scope: scope}
 	x.accounts = append(x.accounts, x.strategy)
 	return x.strategy
+}
+
+// account gives a strategy its turn, and starts its account unless it has one.
+func (x *explorer) account(name, scope string) {
+	i := slices.IndexFunc(x.accounts, func(a *history.StrategyResult) bool { return a.Name == name })
+	if i < 0 {
+		x.begin(name, scope)
+		return
+	}
+	x.strategy = x.accounts[i]
 }
 
 // defaultRuns is how often the default order is executed. Twice would show most nondeterminism; but a map of a few keys is
@@ -209,10 +252,13 @@ const defaultRuns = 4
 func (x *explorer) defaultOrder(ctx context.Context) error {
 	account := x.begin(DefaultOrder, "no preemption, no faults, constant latency; more than once, to see that nothing differs")
 	first, err := x.execute(ctx, sim.Plan{Seed: x.options.Seed}, defaultRuns)
+	if err == nil && first == nil {
+		err = errors.New("explore: the default order is to be skipped, without which nothing can be explored")
+	}
 	if err != nil {
 		return err
 	}
-	x.result.Default = first
+	x.result.Default, x.standard = first, first
 	watcher := &watcher{}
 	for n := range defaultRuns - 1 {
 		plan := sim.Plan{Seed: x.options.Seed}
@@ -220,7 +266,7 @@ func (x *explorer) defaultOrder(ctx context.Context) error {
 			plan.Strategy = watcher
 		}
 		again, err := x.execute(ctx, plan, defaultRuns)
-		if err == nil {
+		if err == nil && again != nil {
 			err = Compare(first, again)
 		}
 		if err != nil {
@@ -281,18 +327,59 @@ func describe(h *history.History, i int) string {
 	return strings.TrimSpace(text)
 }
 
-// execute runs one plan and accounts for it.
+// errSkipped says that an execution was left out.
+var errSkipped = errors.New("skipped")
+
+// run executes a plan for a purpose, after it has said so. The error is errSkipped if the unit is to leave it out.
+func (x *explorer) run(purpose Purpose, plan sim.Plan) (*history.History, error) {
+	x.number++
+	if x.unit != nil && slices.Contains(x.unit.Skip, x.number) {
+		x.tally.Skipped++
+		return nil, errSkipped
+	}
+	if x.options.Before != nil {
+		err := x.options.Before(Execution{Number: x.number, Purpose: purpose, Strategy: x.strategy.Name, Seed: plan.Seed, plan: &plan})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return x.world.Run(plan)
+}
+
+// recorder executes a plan for its trace.
+func (x *explorer) recorder(plan sim.Plan) (*history.History, error) { return x.run(Recording, plan) }
+
+// runner returns a function that executes plans for a purpose. One that is skipped comes to nothing: to an empty history, which
+// fails in no way.
+func (x *explorer) runner(purpose Purpose) shrink.Runner {
+	return func(plan sim.Plan) (*history.History, error) {
+		h, err := x.run(purpose, plan)
+		if errors.Is(err, errSkipped) {
+			return &history.History{}, nil
+		}
+		return h, err
+	}
+}
+
+// execute runs one plan and accounts for it. The history is nil if the execution is to be skipped.
 func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*history.History, error) {
-	h, err := x.world.Run(plan)
+	x.planned = planned
+	plan.State = x.unit != nil
+	h, err := x.run(Exploring, plan)
+	if errors.Is(err, errSkipped) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	x.planned = planned
 	x.strategy.Executions++
-	x.coverage.add(h)
+	x.tally.count(h)
 	x.hash.Int(int64(h.Hash))
 	if h.Outcome == history.Inconclusive && !h.Failed() {
 		x.strategy.Inconclusive++
+	}
+	if x.unit != nil {
+		x.unit.mark(x.origin(plan), h)
 	}
 	if h.Failed() {
 		x.strategy.Findings++
@@ -304,6 +391,19 @@ func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*hi
 	return h, nil
 }
 
+// origin says which run the latest one is.
+func (x *explorer) origin(plan sim.Plan) Origin {
+	o := Origin{Strategy: x.strategy.Name, Seed: plan.Seed}
+	switch {
+	case bySeed(o.Strategy):
+	case o.Strategy == Corpus:
+		o.Execution = x.unit.playing
+	default:
+		o.Execution = x.tally.Executions
+	}
+	return o
+}
+
 // progress tells how far the exploration is.
 func (x *explorer) progress() {
 	if x.options.Progress == nil {
@@ -313,7 +413,7 @@ func (x *explorer) progress() {
 	for _, account := range x.accounts {
 		shrinking += account.Shrinking
 	}
-	x.options.Progress(Progress{Strategy: x.strategy.Name, Executions: x.coverage.executions, Shrinking: shrinking,
+	x.options.Progress(Progress{Strategy: x.strategy.Name, Executions: x.tally.Executions, Shrinking: shrinking,
 		Planned: x.planned, Done: x.done(), Findings: len(x.result.Findings)})
 }
 

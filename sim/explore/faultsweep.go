@@ -50,6 +50,9 @@ func (x *explorer) faultSweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if h == nil {
+			continue
+		}
 		// Until the fault strikes, the run is the default run.
 		same := s.record
 		if !h.Faults[0].Struck {
@@ -211,7 +214,7 @@ func (x *explorer) revealedSweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !h.Faults[len(h.Faults)-1].Struck {
+		if h != nil && !h.Faults[len(h.Faults)-1].Struck {
 			account.Unmatched++
 		}
 	}

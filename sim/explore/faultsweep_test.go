@@ -103,7 +103,7 @@ func TestReveal(t *testing.T) {
 		{"a fault of another rule", sim.Faults{Rules: []sim.FaultRule{single}, Max: 2}, Options{}, fault, "another", fresh(), 1},
 	}
 	for _, test := range tests {
-		x := &explorer{options: test.options, faults: &test.faults,
+		x := &explorer{Session: &Session{options: test.options, faults: &test.faults},
 			result: &history.Result{Default: run(read("a", "x"), write("a", "x"))}}
 		x.reveal(test.plan, test.rule, test.history)
 		x.reveal(test.plan, test.rule, test.history) // reveals nothing more

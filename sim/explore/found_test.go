@@ -16,11 +16,11 @@ import (
 func TestRepresentative(t *testing.T) {
 	var told []int
 	x := &explorer{
-		result: &history.Result{}, coverage: newCoverage(&sim.Config{}), strategy: &history.StrategyResult{Name: Sweep},
-		options: Options{Found: func(f *history.Finding) error {
+		result: &history.Result{}, tally: newTally(&sim.Config{}), strategy: &history.StrategyResult{Name: Sweep},
+		Session: &Session{options: Options{Found: func(f *history.Finding) error {
 			told = append(told, f.Execution)
 			return nil
-		}},
+		}}},
 	}
 	broken := func(name string, matched ...bool) *history.History {
 		verdict := property.Verdict{Property: &property.Definition{Name: name}, Status: property.Broken}
@@ -34,7 +34,7 @@ func TestRepresentative(t *testing.T) {
 		broken("a", false), broken("a", false), broken("b", true), broken("a", true), broken("a", true), broken("b", false),
 		broken("c"),
 	} {
-		x.coverage.executions = i + 1
+		x.tally.Executions = i + 1
 		if err := x.found(t.Context(), sim.Plan{}, h); err != nil {
 			t.Fatal(err)
 		}

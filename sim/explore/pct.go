@@ -28,6 +28,9 @@ type pct struct {
 	// fair is the number of choices after which the default order goes on, so that a starved actor is no livelock.
 	fair    int
 	shuffle bool
+	// lag lets some informers and handlers lag for the whole run: they go on only when nobody else can. Where their priority is drawn
+	// like any other, there is always some actor that they come before.
+	lag bool
 
 	choices, counted int
 	priorities       map[lane]priority
@@ -75,9 +78,17 @@ func laneOf(c *sim.Choice) lane {
 
 // priority is that of a lane. One that fell behind comes after all that did not.
 type priority struct {
-	behind int // the change point, from 1, at which it fell behind; an earlier one in the list is further behind
+	behind int // the change point at which it fell behind, from firstBehind; an earlier one in the list is further behind
 	drawn  uint64
 }
+
+const (
+	lagging     = 1 // is further behind than any change point
+	firstBehind = 2
+)
+
+// lagOdds is that one in so many informers and handlers lags.
+const lagOdds = 3
 
 func comparePriorities(a, b priority) int {
 	if (a.behind == 0) != (b.behind == 0) {
@@ -107,7 +118,7 @@ func (p *pct) changes(c *sim.Choice) bool {
 	p.counted++
 	point := slices.Index(p.points, p.counted)
 	if point >= 0 {
-		p.priorities[laneOf(c)] = priority{behind: point + 1}
+		p.priorities[laneOf(c)] = priority{behind: firstBehind + point}
 	}
 	return point >= 0
 }
@@ -129,6 +140,9 @@ func (p *pct) priority(c *sim.Choice) priority {
 	if !ok {
 		event := schedule.Event{Actor: l.actor, Incarnation: l.incarnation, Controller: l.controller, Key: l.key, Verb: l.verb, Kind: l.kind}
 		known = priority{drawn: p.of("priority", event).Next()}
+		if p.lag && c.Infrastructure && p.of("lag", event).Below(lagOdds) == 0 {
+			known.behind = lagging
+		}
 		p.priorities[l] = known
 	}
 	return known

@@ -13,28 +13,48 @@ import (
 
 // pinDown gives a finding of a strategy a schedule that brings it about without the strategy, and shrinks it.
 func (x *explorer) pinDown(ctx context.Context, finding *history.Finding) error {
-	recorded, err := x.again(finding.Seed, true)
+	recorded, err := x.again(Recording, finding.Seed)
 	if err == nil {
 		err = Compare(finding.Run, recorded)
 	}
 	if err != nil {
 		return err
 	}
-	s, h, err := Pin(x.world, recorded)
+	return x.shrinkRecorded(ctx, finding, recorded)
+}
+
+// shrinkRecorded gives a finding the schedule that brings about a recorded run of its strategy, and shrinks it.
+func (x *explorer) shrinkRecorded(ctx context.Context, finding *history.Finding, recorded *history.History) error {
+	if err := x.pin(finding, recorded); err != nil {
+		return err
+	}
+	if x.options.Shrink < 0 || finding.Run == recorded {
+		return nil
+	}
+	return x.shrinkFinding(ctx, finding)
+}
+
+// pin gives a finding the schedule that brings about a recorded run of its strategy.
+func (x *explorer) pin(finding *history.Finding, recorded *history.History) error {
+	s, h, err := pin(x.runner(Pinning), recorded)
 	if err != nil {
 		return err
 	}
 	x.strategy.Shrinking++
 	finding.Schedule, finding.Run = s, h
 	s.Origin = schedule.Origin{Strategy: finding.Strategy, Seed: finding.Seed, Size: s.Size()}
-	if x.options.Shrink < 0 || h == recorded {
-		return nil
-	}
+	return nil
+}
+
+// shrinkFinding shrinks the schedule of a finding.
+func (x *explorer) shrinkFinding(ctx context.Context, finding *history.Finding) error {
+	runner := x.runner(Shrinking)
 	run := func(plan sim.Plan) (*history.History, error) {
 		x.strategy.Shrinking++
 		x.progress()
-		return x.world.Run(plan)
+		return runner(plan)
 	}
+	s, h := finding.Schedule, finding.Run
 	smaller, err := small(ctx, run, s, h, shrink.Options{Executions: x.options.Shrink, Steps: x.options.ScriptSteps})
 	switch {
 	case err == nil:
@@ -50,13 +70,26 @@ func (x *explorer) pinDown(ctx context.Context, finding *history.Finding) error 
 // strategy did is written as constraints, latencies, orders of lists, and faults. Where that does not fail in the same way, the
 // schedule has the trace, and the run is the recorded one: it can be replayed exactly.
 func Pin(world *sim.World, recorded *history.History) (*schedule.Schedule, *history.History, error) {
-	s := &schedule.Schedule{Constraints: recorded.Deviations, Latencies: recorded.Lateness, Orders: recorded.Trace.Orders}
-	for _, f := range recorded.Faults {
+	return pin(world.Run, recorded)
+}
+
+// deviationsOf returns what a strategy did in a run as a schedule.
+func deviationsOf(h *history.History) *schedule.Schedule {
+	s := &schedule.Schedule{Constraints: h.Deviations, Latencies: h.Lateness}
+	if h.Trace != nil {
+		s.Orders = h.Trace.Orders
+	}
+	for _, f := range h.Faults {
 		if f.Struck {
 			s.Faults = append(s.Faults, f.Fault)
 		}
 	}
-	h, err := world.Run(sim.PlanOf(s))
+	return s
+}
+
+func pin(run shrink.Runner, recorded *history.History) (*schedule.Schedule, *history.History, error) {
+	s := deviationsOf(recorded)
+	h, err := run(sim.PlanOf(s))
 	if err != nil || sameFailure(recorded)(h) {
 		return s, h, err
 	}
@@ -76,10 +109,11 @@ func (x *explorer) sayLate(ctx context.Context) error {
 		if f.Schedule == nil || f.Strategy == Committed || !slices.ContainsFunc(f.Schedule.Constraints, inVain) {
 			continue
 		}
-		account := x.accounts[slices.IndexFunc(x.accounts, func(a *history.StrategyResult) bool { return a.Name == f.Strategy })]
+		x.strategy = x.accounts[slices.IndexFunc(x.accounts, func(a *history.StrategyResult) bool { return a.Name == f.Strategy })]
+		runner := x.runner(Shrinking)
 		run := func(plan sim.Plan) (*history.History, error) {
-			account.Shrinking++
-			return x.world.Run(plan)
+			x.strategy.Shrinking++
+			return runner(plan)
 		}
 		late, err := small(ctx, run, f.Schedule, f.Run, shrink.Options{Executions: x.options.Shrink})
 		if err != nil {
@@ -88,7 +122,7 @@ func (x *explorer) sayLate(ctx context.Context) error {
 		if Signature(late.Run) != f.Signature {
 			continue
 		}
-		if err := complete(x.world, late.Schedule, late.Run); err != nil {
+		if err := complete(x.recorder, late.Schedule, late.Run); err != nil {
 			return err
 		}
 		f.Schedule, f.Run = late.Schedule, late.Run
@@ -122,7 +156,7 @@ func Shrink(ctx context.Context, world *sim.World, s *schedule.Schedule, o shrin
 	if err != nil {
 		return nil, err
 	}
-	return result, complete(world, result.Schedule, result.Run)
+	return result, complete(world.Run, result.Schedule, result.Run)
 }
 
 // withFullNames returns a schedule, as it may come from a file, with the names of events as histories have them.
@@ -149,10 +183,14 @@ func ShrinkSeed(ctx context.Context, world *sim.World, survey *Survey, seed int6
 }
 
 // complete adds to a schedule what its run comes to, and its trace.
-func complete(world *sim.World, s *schedule.Schedule, h *history.History) error {
+func complete(run shrink.Runner, s *schedule.Schedule, h *history.History) error {
 	plan := sim.PlanOf(s)
 	plan.Record = true
-	recorded, err := world.Run(plan)
+	recorded, err := run(plan)
+	if errors.Is(err, errSkipped) { // then it has no trace
+		s.Expect = expectation(h)
+		return nil
+	}
 	if err == nil {
 		err = Compare(h, recorded)
 	}

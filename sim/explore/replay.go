@@ -111,6 +111,9 @@ func (x *explorer) committed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if h == nil {
+			continue
+		}
 		r := compared(s, h)
 		if len(r.Unmatched) > 0 {
 			account.Unmatched++

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,11 +13,15 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
-// shares are the strategies of runs by seed, each as often as its share of the runs.
+// shares are the strategies of runs by seed, each as often as its share of the runs, where none are named.
 var shares = []string{SelectivePCT, SelectivePCT, SelectivePCT, SelectivePCT, PCT, PCT, PCT, RandomWalk, RandomWalk, RandomWalk}
 
+// sharesWithLag are those from which named ones are taken if LagPCT is among them. They are apart, as a seed must go on to mean
+// the run that it means where LagPCT is not named.
+var sharesWithLag = []string{SelectivePCT, SelectivePCT, SelectivePCT, PCT, PCT, LagPCT, LagPCT, LagPCT, RandomWalk, RandomWalk}
+
 // seeded are the strategies of runs by seed.
-var seeded = []string{SelectivePCT, PCT, RandomWalk}
+var seeded = []string{SelectivePCT, PCT, LagPCT, RandomWalk}
 
 // bySeed reports whether a strategy has runs by seed.
 func bySeed(strategy string) bool { return slices.Contains(seeded, strategy) }
@@ -25,7 +30,8 @@ func bySeed(strategy string) bool { return slices.Contains(seeded, strategy) }
 var scopes = map[string]string{
 	SelectivePCT: "actors and caches have priorities; one to three times one of them falls behind, or has a call that is late, before " +
 		"a step that conflicts in the default run",
-	PCT: "actors and caches have priorities; once or twice one of them falls behind, or has a call that is late",
+	PCT:    "actors and caches have priorities; once or twice one of them falls behind, or has a call that is late",
+	LagPCT: "as the two before, and some caches lag: an informer, or a handler, goes on only when nobody else can",
 	RandomWalk: fmt.Sprintf("one in %d choices among enabled steps uniform, some calls late, lists without an order of their own in "+
 		"random order", freeOdds),
 }
@@ -46,7 +52,7 @@ func (x *explorer) swarm(ctx context.Context) error {
 	if x.options.For > 0 {
 		planned = 0
 	}
-	accounts := map[string]*history.StrategyResult{}
+	checked := map[string]bool{}
 	for n := range runs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -55,30 +61,48 @@ func (x *explorer) swarm(ctx context.Context) error {
 			break
 		}
 		seed := x.options.Seed + int64(n)
-		name, strategy := x.survey.Strategy(seed, x.options.Strategies...)
-		first := accounts[name] == nil
-		if first {
-			accounts[name] = x.begin(name, fmt.Sprintf("runs by seed from %d on: %s", x.options.Seed, scopes[name]))
-		}
-		x.strategy = accounts[name]
-		h, err := x.execute(ctx, sim.Plan{Seed: seed, Strategy: strategy}, planned)
-		if err == nil && first {
+		h, err := x.seeded(ctx, seed, planned)
+		if name := x.strategy.Name; err == nil && !checked[name] {
+			checked[name] = true
 			err = x.recheck(seed, h)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, account := range accounts {
-		account.Complete = true
-	}
+	x.completeSeeded()
 	return nil
+}
+
+// seeded executes the run with a seed. The history is nil if the execution is to be skipped.
+func (x *explorer) seeded(ctx context.Context, seed int64, planned int) (*history.History, error) {
+	name, strategy := x.survey.Strategy(seed, x.options.Strategies...)
+	x.accountOf(name)
+	return x.execute(ctx, sim.Plan{Seed: seed, Strategy: strategy}, planned)
+}
+
+// accountOf gives a strategy of runs by seed its turn.
+func (x *explorer) accountOf(name string) {
+	x.account(name, fmt.Sprintf("runs by seed from %d on: %s", x.options.Seed, scopes[name]))
+}
+
+// completeSeeded says of the strategies of runs by seed that they ran to their end.
+func (x *explorer) completeSeeded() {
+	for _, account := range x.accounts {
+		account.Complete = account.Complete || bySeed(account.Name)
+	}
 }
 
 // recheck executes a run by seed again, and compares: what races only under preemption does not show in the default order.
 // The execution is not counted, as it adds nothing else.
 func (x *explorer) recheck(seed int64, first *history.History) error {
-	again, err := x.again(seed, false)
+	if first == nil {
+		return nil
+	}
+	again, err := x.again(Checking, seed)
+	if errors.Is(err, errSkipped) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -86,9 +110,9 @@ func (x *explorer) recheck(seed int64, first *history.History) error {
 }
 
 // again executes a run by seed once more.
-func (x *explorer) again(seed int64, record bool) (*history.History, error) {
+func (x *explorer) again(purpose Purpose, seed int64) (*history.History, error) {
 	_, strategy := x.survey.Strategy(seed, x.options.Strategies...)
-	return x.world.Run(sim.Plan{Seed: seed, Strategy: strategy, Record: record})
+	return x.run(purpose, sim.Plan{Seed: seed, Strategy: strategy, Record: purpose == Recording})
 }
 
 // Strategy returns the strategy of the run with a seed, and its name: one of those named, or of all. It serves one run, and
@@ -96,7 +120,10 @@ func (x *explorer) again(seed int64, record bool) (*history.History, error) {
 func (s *Survey) Strategy(seed int64, names ...string) (string, sim.Strategy) {
 	candidates := shares
 	if len(names) > 0 {
-		candidates = slices.DeleteFunc(slices.Clone(shares), func(name string) bool { return !slices.Contains(names, name) })
+		if slices.Contains(names, LagPCT) {
+			candidates = sharesWithLag
+		}
+		candidates = slices.DeleteFunc(slices.Clone(candidates), func(name string) bool { return !slices.Contains(names, name) })
 	}
 	name := candidates[NewStream(seed, "swarm/strategy").Below(len(candidates))]
 	stream := NewStream(seed, "swarm/"+name)
@@ -106,6 +133,10 @@ func (s *Survey) Strategy(seed int64, names ...string) (string, sim.Strategy) {
 		strategy = newPCT(seed, 2+stream.Below(3), s, true, stream.Below(2) == 1)
 	case PCT:
 		strategy = newPCT(seed, 2+stream.Below(2), s, false, stream.Below(2) == 1)
+	case LagPCT:
+		p := newPCT(seed, 1+stream.Below(3), s, stream.Below(2) == 1, stream.Below(2) == 1)
+		p.lag = true
+		strategy = p
 	default:
 		strategy = NewWalk(seed)
 	}

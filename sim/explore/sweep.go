@@ -36,6 +36,9 @@ func (x *explorer) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if h == nil {
+			continue
+		}
 		// Until the step comes up that is held, the run is the default run.
 		same := c.first
 		if !h.Constraints[0].Held {

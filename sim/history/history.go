@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -111,7 +113,10 @@ type History struct {
 	// processes over the settled state.
 	ScriptBegins int
 	// Hash is the running hash over the canonical values of every step.
-	Hash    uint64
+	Hash uint64
+	// State is the hash of the state that the run ended in, masked as docs/detectors.md has it: without what may differ between runs
+	// that mean the same. It is zero unless the plan asked for it.
+	State   uint64
 	Outcome Outcome
 	// Reason says in words why the run ended: "quiet for 10m0s", "limit of 5000 steps".
 	Reason string
@@ -129,8 +134,10 @@ type History struct {
 	// Faults are the faults of the run, with what became of each: those of its plan in their order, then those that its
 	// strategy injected, in the order they struck.
 	Faults []FaultResult
-	// Rules count, for each of the scenario's fault rules, the events it matched and the faults that struck.
+	// Rules count, for each of the scenario's fault rules, the events it matched and the faults that struck. Sites have the same by
+	// call sites and types of faults, in the order in which those came up.
 	Rules []RuleResult
+	Sites []SiteResult
 	// Trace is every choice of the run, if the plan asked for it.
 	Trace *schedule.Trace
 	// Deviations are the constraints that, against the default order, bring the order about that a strategy chose: together
@@ -190,6 +197,39 @@ type RuleResult struct {
 	Name string
 	// Eligible counts the events at which a fault of the rule could have struck, Struck those at which one did.
 	Eligible, Struck int
+}
+
+// SiteResult counts what the faults of one type of a rule did at a call site.
+type SiteResult struct {
+	// Rule is the name of the rule.
+	Rule string
+	Type schedule.FaultType
+	// Site is the event at which they strike, by whichever start of the process, reconcile key and occurrence: its Incarnation, Key
+	// and Occurrence are empty.
+	Site schedule.Event
+	// Eligible counts the events at which one could have struck, Struck those at which one did.
+	Eligible, Struck int
+}
+
+// CompareSites orders sites by rule, type and event.
+func CompareSites(a, b SiteResult) int {
+	return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(string(a.Type), string(b.Type)), schedule.Compare(a.Site, b.Site))
+}
+
+// MergeSites adds sites up: one for each rule, type and event, sorted by them.
+func MergeSites(all ...[]SiteResult) []SiteResult {
+	merged := slices.SortedFunc(slices.Values(slices.Concat(all...)), CompareSites)
+	n := 0
+	for _, s := range merged {
+		if n > 0 && CompareSites(merged[n-1], s) == 0 {
+			merged[n-1].Eligible += s.Eligible
+			merged[n-1].Struck += s.Struck
+			continue
+		}
+		merged[n] = s
+		n++
+	}
+	return merged[:n]
 }
 
 // ConstraintResult says what became of a constraint.

@@ -132,8 +132,10 @@ type Coverage struct {
 	// NeverRaced are the operator's writes which no execution ever saw overtaken by a conflicting write of another actor
 	// since the read they rest on.
 	NeverRaced []string
-	// Rules count what the scenario's fault rules did, over all executions.
+	// Rules count what the scenario's fault rules did, over all executions; Sites have the same by call sites and types of faults,
+	// sorted. A type that a rule has and no site of it has is one that could strike nowhere.
 	Rules []RuleResult
+	Sites []SiteResult
 	// Denied are the rights that processes wanted in some execution and do not have by their roles, sorted; Requests are over all
 	// executions, and Record means nothing.
 	Denied []Denial
