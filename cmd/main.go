@@ -38,7 +38,7 @@ func Main(args []string, stdout, stderr io.Writer, registry *scenarios.Registry)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt does not wait
-	a := &app{stdout: stdout, stderr: stderr, engine: simulation{registry}}
+	a := &app{stdout: stdout, stderr: stderr, engine: simulation{registry}, registry: registry}
 	return int(a.main(ctx, args))
 }
 
@@ -50,6 +50,7 @@ const gcPercent = 400
 type app struct {
 	stdout, stderr io.Writer
 	engine         engine
+	registry       *scenarios.Registry
 	// program is what the user would type to run the command again.
 	program string
 	exit    Exit
@@ -106,7 +107,8 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
-	root.AddCommand(a.runCommand(), a.replayCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(), a.listCommand())
+	root.AddCommand(a.runCommand(), a.replayCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(), a.listCommand(),
+		a.fuzzCommand(), a.mergeCommand(), a.workerCommand())
 	return root
 }
 

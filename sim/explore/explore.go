@@ -337,13 +337,17 @@ func (x *explorer) run(purpose Purpose, plan sim.Plan) (*history.History, error)
 		x.tally.Skipped++
 		return nil, errSkipped
 	}
+	e := Execution{Number: x.number, Purpose: purpose, Strategy: x.strategy.Name, Seed: plan.Seed, plan: &plan}
 	if x.options.Before != nil {
-		err := x.options.Before(Execution{Number: x.number, Purpose: purpose, Strategy: x.strategy.Name, Seed: plan.Seed, plan: &plan})
-		if err != nil {
+		if err := x.options.Before(e); err != nil {
 			return nil, err
 		}
 	}
-	return x.world.Run(plan)
+	h, err := x.world.Run(plan)
+	if x.options.After != nil {
+		x.options.After(e, h, err)
+	}
+	return h, err
 }
 
 // recorder executes a plan for its trace.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/explore"
-	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
 // What goes over the pipes between the supervisor and a worker is one JSON value after the other: a [task] for the worker's standard
@@ -64,8 +63,6 @@ type done struct {
 	Part *explore.Part `json:"part"`
 	// Bodies are what the part does not carry, as package reports encodes a result.
 	Bodies json.RawMessage `json:"bodies"`
-	// Traced is the trace of the execution that the task named, if it did not kill the worker.
-	Traced *schedule.Schedule `json:"traced,omitempty"`
 	// CPU is what the unit took.
 	CPU time.Duration `json:"cpu"`
 	// Retire says that the worker had better be replaced: what earlier runs left behind fills it.
@@ -85,6 +82,7 @@ const (
 	wrongScenario    failureKind = "scenario"         // the scenario's, or the program's set-up
 	nondeterministic failureKind = "nondeterministic" // the operator's
 	internal         failureKind = "internal"         // ours
+	deadly           failureKind = "deadly"           // the operator's, which ends its process
 )
 
 // failure is why a unit came to nothing.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,7 +36,7 @@ type worker struct {
 	now     *task
 	opening bool
 	flight  *flight
-	traced  *schedule.Schedule
+	early   map[string]bool // signatures of findings that were passed on
 	// broken is why a reply could not be written: the supervisor is gone.
 	broken error
 }
@@ -98,7 +99,7 @@ func tasks(from io.Reader) <-chan *task {
 // do does a task and replies. An error ends the worker.
 func (w *worker) do(t *task) error {
 	begun := cpuTime()
-	w.now, w.flight, w.traced = t, nil, nil
+	w.now, w.flight, w.early = t, nil, map[string]bool{}
 	part, err := w.unit(t)
 	if w.broken != nil {
 		return w.broken
@@ -119,7 +120,7 @@ func (w *worker) do(t *task) error {
 		return err
 	}
 	return w.replies.Encode(reply{Done: &done{
-		Part: part, Bodies: bodies.Bytes(), Traced: w.traced, CPU: cpuTime() - begun, Retire: runtime.NumGoroutine() > maxGoroutines,
+		Part: part, Bodies: bodies.Bytes(), CPU: cpuTime() - begun, Retire: runtime.NumGoroutine() > maxGoroutines,
 	}})
 }
 
@@ -180,7 +181,7 @@ func (w *worker) open(t *task) (*opened, error) {
 		return nil, err
 	}
 	config.Limits.Stuck = t.Stuck
-	options := explore.Options{Seed: t.Seed, ScriptSteps: scenario.Steps(), Clock: time.Now, Before: w.before, After: w.after, Found: w.found}
+	options := explore.Options{Seed: t.Seed, ScriptSteps: scenario.Steps(), Clock: time.Now, Before: w.before, After: w.after}
 	for _, file := range t.Subject.Schedules {
 		s, err := scenarios.LoadSchedule(file, scenarios.Options{Registry: w.registry})
 		if err != nil {
@@ -209,17 +210,47 @@ func (w *worker) before(e explore.Execution) error {
 	return w.box.begin(w.flight)
 }
 
-// after looks at what a run did to the process.
+// maxEarly is how many findings of a unit are passed on before it has ended.
+const maxEarly = 20
+
+// after looks at what a run did: to the process, and to what must hold. An error is what the unit comes to.
 func (w *worker) after(e explore.Execution, h *history.History, err error) {
-	if err != nil {
-		return // it is what the unit comes to
+	if err != nil || e.Purpose != explore.Exploring {
+		return
 	}
-	if w.now.Trace != 0 && w.now.Trace == e.Number && w.now.Opening == w.opening {
-		w.traced = readTrace(w.box.file.Name(), w.flight.Schedule)
+	if where := leaked(h); where != "" {
+		f := *w.flight
+		f.Schedule = w.played(h)
+		w.say(reply{Leak: &incident{f, where}})
 	}
-	if where := leaked(h); where != "" && e.Purpose == explore.Exploring {
-		w.say(reply{Leak: &incident{*w.flight, where}})
+	if !h.Failed() || w.opening {
+		return
 	}
+	signature := explore.Signature(h)
+	known := func(f explore.Failure) bool { return f.Signature == signature }
+	if w.early[signature] || len(w.early) >= maxEarly || slices.ContainsFunc(w.now.Unit.Known, known) {
+		return
+	}
+	w.early[signature] = true
+	w.broken = errors.Join(w.broken, w.found(&history.Finding{
+		Signature: signature, Strategy: e.Strategy, Seed: e.Seed, Execution: e.Number, Run: h, Schedule: w.played(h),
+	}))
+}
+
+// played returns a schedule of what has just been run: for a run by seed, with what its strategy did.
+func (w *worker) played(h *history.History) *schedule.Schedule {
+	s := *w.flight.Schedule
+	s.Constraints = slices.Concat(s.Constraints, h.Deviations)
+	if len(s.Latencies) == 0 {
+		s.Latencies = h.Lateness
+	}
+	for i := len(s.Faults); i < len(h.Faults); i++ {
+		if h.Faults[i].Struck {
+			s.Faults = append(slices.Clip(s.Faults), h.Faults[i].Fault)
+		}
+	}
+	s.Origin.Size = s.Size()
+	return &s
 }
 
 // leaked says which goroutines of the operator a run has left behind; empty for none.
@@ -240,7 +271,7 @@ func (w *worker) found(f *history.Finding) error {
 		return err
 	}
 	w.say(reply{Finding: content.Bytes()})
-	return w.broken
+	return nil
 }
 
 // say replies something that is not final.

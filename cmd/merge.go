@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stalemate-dev/stalemate/cmd/internal/fuzz"
+)
+
+func (a *app) mergeCommand() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "merge RESULT...",
+		Short: "Join the results of the shards of an exploration by 'fuzz'",
+		Long: `Joins what shards have come to: the files ` + nightFile + ` that 'fuzz --shard' writes beside its findings, or the directories
+that hold them. The result is that of one exploration without shards, finding for finding; the order of the shards makes no difference.
+Exits as that exploration does.`,
+		Example: `  stalemate merge shard-1/night.json shard-2/night.json --out merged
+  stalemate merge shard-1 shard-2 --out merged`,
+		Args: usageArgs(files("result")),
+		RunE: func(c *cobra.Command, args []string) error {
+			if out == "" {
+				return usagef(c, errors.New("--out: name the directory that the joined result is to be written to"))
+			}
+			return a.mend(a.merge(args, out))
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "write the joined result, and its summary, to `DIR`")
+	return c
+}
+
+// merge joins results.
+func (a *app) merge(args []string, out string) error {
+	var nights []*fuzz.Night
+	for _, name := range args {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			name = filepath.Join(name, nightFile)
+		}
+		night, err := readNight(name)
+		if err != nil {
+			return usageError{err}
+		}
+		nights = append(nights, night)
+	}
+	merged, err := fuzz.Merge(nights...)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := makeFolder(out); err != nil {
+		return usageError{fmt.Errorf("--out: %w", err)}
+	}
+	return a.tell(merged, out)
+}
+
+// readNight reads the result of a shard.
+func readNight(name string) (*fuzz.Night, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	night, err := fuzz.DecodeNight(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return night, nil
+}
