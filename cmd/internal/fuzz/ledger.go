@@ -103,7 +103,8 @@ type ledger struct {
 	known      []explore.Failure
 	marks      []explore.Mark
 	seen       int
-	loose      []string // files of units whose parts are in base
+	ends       map[explore.Mark]bool // the states of base that the corpus has been told of
+	loose      []string              // files of units whose parts are in base
 	// given are the units that were given out and are not done, again those that are to be given out again, shrinks those that wait.
 	given   map[string]bool
 	again   []*job
@@ -154,6 +155,7 @@ func openLedger(t *Target, index int, p *plan, dir string, corpus []string) (*le
 	l := &ledger{
 		Target: t, index: index, plan: p, dir: filepath.Join(dir, t.Name+"-"+t.Digest), done: map[string]bool{}, base: &explore.Part{},
 		current: map[int]*explore.Part{}, given: map[string]bool{}, early: map[string]bool{},
+		ends: map[explore.Mark]bool{},
 	}
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return nil, err
@@ -171,6 +173,7 @@ func openLedger(t *Target, index int, p *plan, dir string, corpus []string) (*le
 		return nil, err
 	}
 	l.turn()
+	l.fresh() // the corpus has them
 	l.resumed = l.part().Tally.Executions
 	return l, nil
 }

@@ -189,7 +189,7 @@ func (n *Night) mergeTarget(t *NightTarget) {
 		return
 	}
 	m := n.Targets[i]
-	if t.File != "" { // every shard looks for the built-in canary, all of it
+	if t.File != "" { // every shard looks for the built-in canary by itself
 		m.Part = explore.Merge(m.Part, t.Part)
 		m.CPU += t.CPU
 	}

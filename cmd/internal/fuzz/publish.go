@@ -28,6 +28,8 @@ const (
 	maxCorpus = 100
 	// yamlExtension ends the names of schedules.
 	yamlExtension = ".yaml"
+	// temporaryPrefix begins the names of files that are being written, see [reports.WriteFile].
+	temporaryPrefix = ".stalemate-"
 )
 
 // folder is where the findings of a target go.
@@ -54,7 +56,7 @@ func (s *supervisor) publish(l *ledger) error {
 		return nil // nobody can replay what is built in
 	}
 	folder := s.folder(l)
-	fresh := folder + ".new"
+	fresh := folder + temporarySuffix
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
@@ -102,7 +104,9 @@ func swap(fresh, folder string, stays func(name string) bool) error {
 		return err
 	}
 	for _, file := range old {
-		if name := file.Name(); !written[name] && filepath.Ext(name) == yamlExtension && !stays(name) {
+		name := file.Name()
+		left := strings.HasPrefix(name, temporaryPrefix) // by a supervisor that was killed
+		if left || !written[name] && filepath.Ext(name) == yamlExtension && !stays(name) {
 			if err := os.Remove(filepath.Join(folder, name)); err != nil {
 				return err
 			}
@@ -169,7 +173,9 @@ func (s *supervisor) writeDeath(l *ledger, d *Death, fresh, folder string) error
 }
 
 // fileName is the name of the file of a death.
-func (d *Death) fileName() string { return fmt.Sprintf("process-%s-%s%s", d.Kind, d.id(), yamlExtension) }
+func (d *Death) fileName() string {
+	return fmt.Sprintf("process-%s-%s%s", d.Kind, d.id(), yamlExtension)
+}
 
 // stacks is what the process wrote, without what differs from one process to the next; of a hang, the stacks of goroutines in the run.
 func (d *Death) stacks() string {
@@ -199,6 +205,9 @@ func (s *supervisor) corpusOf(t *Target) ([]string, error) {
 	}
 	var files []string
 	for i, entry := range entries {
+		if strings.HasSuffix(entry.Name(), temporarySuffix) { // left by a supervisor that was killed
+			_ = os.Remove(filepath.Join(s.corpusFolder(t), entry.Name()))
+		}
 		if filepath.Ext(entry.Name()) == yamlExtension && i%s.Shards == s.Shard-1 {
 			files = append(files, filepath.Join(s.corpusFolder(t), entry.Name()))
 		}
@@ -206,24 +215,14 @@ func (s *supervisor) corpusOf(t *Target) ([]string, error) {
 	return files, nil
 }
 
-func (s *supervisor) corpusFolder(t *Target) string { return filepath.Join(s.Corpus, corpusFolder, t.Name) }
+func (s *supervisor) corpusFolder(t *Target) string {
+	return filepath.Join(s.Corpus, corpusFolder, t.Name)
+}
 
-// keepNovel keeps the schedules of runs that showed something new.
-func (s *supervisor) keepNovel(l *ledger, part *explore.Part) error {
-	if len(l.Breaks) > 0 {
-		return nil
-	}
-	seen := make(map[explore.Mark]bool, l.seen)
-	for _, m := range l.marks[:l.seen] {
-		seen[m] = true
-	}
-	for i := range part.Novel {
-		n := &part.Novel[i]
-		isSeen := func(m explore.Mark) bool { return seen[m] }
-		if n.Schedule == nil || len(n.States) == 0 || !slices.ContainsFunc(n.States, func(m explore.Mark) bool { return !isSeen(m) }) {
-			continue
-		}
-		if n.Schedule.Size() == 0 && n.Schedule.Origin.Strategy == explore.DefaultOrder {
+// keepNovel keeps the schedules of runs that ended as none before them, now that it is known which were the first.
+func (s *supervisor) keepNovel(l *ledger) error {
+	for _, n := range l.fresh() {
+		if len(l.Breaks) > 0 || n.Schedule == nil || n.Origin.Strategy == explore.DefaultOrder {
 			continue
 		}
 		if err := s.keepSchedule(l, n.Schedule); err != nil {
@@ -231,6 +230,23 @@ func (s *supervisor) keepNovel(l *ledger, part *explore.Part) error {
 		}
 	}
 	return nil
+}
+
+// fresh returns the runs that ended as none before them, and that it has not returned before.
+func (l *ledger) fresh() []*explore.Novelty {
+	var fresh []*explore.Novelty
+	for i := range l.base.Novel {
+		n := &l.base.Novel[i]
+		isNew := false
+		for _, m := range n.States {
+			isNew = isNew || !l.ends[m]
+			l.ends[m] = true
+		}
+		if isNew {
+			fresh = append(fresh, n)
+		}
+	}
+	return fresh
 }
 
 // keepSchedule writes a schedule into the corpus, unless there are so many smaller ones.
@@ -264,7 +280,7 @@ func (s *supervisor) keepSchedule(l *ledger, spec *schedule.Schedule) error {
 			return err
 		}
 	}
-	temporary := file + ".new"
+	temporary := file + temporarySuffix
 	if err := os.WriteFile(temporary, content, 0o644); err != nil {
 		return err
 	}

@@ -196,13 +196,16 @@ func (s *saved) attach() (*explore.Part, error) {
 	return s.Part, s.Part.Attach(bodies)
 }
 
+// temporarySuffix ends the names of files and folders that are not finished.
+const temporarySuffix = ".new"
+
 // writeJSON writes a file so that it is there as a whole or not at all. It does not wait for the disk.
 func writeJSON(name string, value any) error {
 	content, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	temporary := name + ".new"
+	temporary := name + temporarySuffix
 	if err := os.WriteFile(temporary, append(content, '\n'), 0o644); err != nil {
 		return err
 	}

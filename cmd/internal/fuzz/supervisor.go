@@ -26,7 +26,7 @@ type Options struct {
 	Dirs []string
 	// Registry says what the names of reconcilers stand for, and which variants there are; with Reconcilers, which take the place of the
 	// scenarios' own by the names of controllers, variants are left out.
-	Registry    *scenarios.Registry
+	Registry    *scenarios.Registry `json:"-"`
 	Reconcilers map[string]string
 	// Seed is the first; there are Runs runs by seed of each target or, if it is negative, as many as there is time for: For, from
 	// the start. Without a For there must be Runs.
@@ -48,11 +48,11 @@ type Options struct {
 	// Worker is the command line that makes a process a worker, to which the name of its black box is added.
 	Worker []string
 	// Replay returns the command line that replays a file.
-	Replay func(file string) string
+	Replay func(file string) string `json:"-"`
 	// Status, if set, is told now and then how far it is.
-	Status func(Status)
+	Status func(Status) `json:"-"`
 	// Log is told what a person should know at once, a line each.
-	Log func(string)
+	Log func(string) `json:"-"`
 }
 
 // complete checks the options, and fills in what they leave open.
@@ -172,7 +172,11 @@ func (s *supervisor) open() error {
 		if err != nil {
 			return err
 		}
-		l, err := openLedger(t, i, &s.plan, filepath.Join(s.campaign.dir, "targets"), corpus)
+		p := s.plan
+		if t.File == "" {
+			p.runs = 0 // the sweeps find the built-in canary, or nothing does
+		}
+		l, err := openLedger(t, i, &p, filepath.Join(s.campaign.dir, "targets"), corpus)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.text(), err)
 		}
@@ -483,7 +487,7 @@ func (w *slotWorker) done(j *job, d *done) error {
 		w.process = nil
 		go process.dismiss()
 	}
-	if err := w.keepNovel(l, d.Part); err != nil {
+	if err := w.keepNovel(l); err != nil {
 		return err
 	}
 	if len(d.Part.Failures)+len(d.Part.Shrunk) > 0 {
@@ -649,6 +653,7 @@ func (w *slotWorker) writeEarly(l *ledger, content []byte) error {
 	}
 	l.early[f.Signature] = true
 	r := &history.Result{Header: l.header, Seed: w.Seed, Findings: []history.Finding{*f}}
+	r.Coverage.Executions = f.Execution
 	r.Coverage.Notes = []string{"this report was written as soon as it was found; what is found is shrunk later"}
 	file := filepath.Join(w.folder(l), earlyPrefix+history.SignatureID(f.Signature)[:8]+".yaml")
 	text, err := w.findingFile(l, r, 0, file)

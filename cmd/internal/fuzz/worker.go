@@ -104,13 +104,12 @@ func (w *worker) do(t *task) error {
 	if w.broken != nil {
 		return w.broken
 	}
-	w.flight = nil
-	if err := w.box.begin(nil); err != nil {
-		return err
-	}
-	if found, ok := errors.AsType[*sim.StuckError](err); ok {
+	if found, ok := errors.AsType[*sim.StuckError](err); ok { // the black box has the run
 		r := reply{Stuck: &stuck{Goroutines: found.Goroutines, Stacks: found.Stacks, Timeout: found.Timeout}}
 		return errors.Join(w.replies.Encode(r), errStuck)
+	}
+	if err := w.box.begin(nil); err != nil {
+		return err
 	}
 	if err != nil {
 		return w.replies.Encode(reply{Failed: failureOf(err)})
