@@ -112,10 +112,11 @@ type explorer struct {
 	playing  *schedule.Schedule // the schedule whose run this is, if it is one that was given
 	number   int                // of the latest execution, whatever it was for
 	unit     *unitWork          // nil for a whole exploration
+	skipped  map[string]bool    // the strategies of which an execution was left out
 }
 
 func (s *Session) explorer() *explorer {
-	x := &explorer{Session: s, tally: newTally(s.world.Config()),
+	x := &explorer{Session: s, skipped: map[string]bool{}, tally: newTally(s.world.Config()),
 		result: &history.Result{Header: history.Header{Scenario: s.world.Config().Name}, Seed: s.options.Seed}}
 	x.begun = x.now()
 	return x
@@ -166,6 +167,7 @@ func (x *explorer) sweeps(ctx context.Context) error {
 // close ends the counting.
 func (x *explorer) close() {
 	for _, account := range x.accounts {
+		account.Complete = account.Complete && !x.skipped[account.Name]
 		x.tally.Strategies = append(x.tally.Strategies, *account)
 	}
 	x.tally.Notes = x.notes()
@@ -371,6 +373,7 @@ func (x *explorer) execute(ctx context.Context, plan sim.Plan, planned int) (*hi
 	plan.State = x.unit != nil
 	h, err := x.run(Exploring, plan)
 	if errors.Is(err, errSkipped) {
+		x.skipped[x.strategy.Name] = true
 		return nil, nil
 	}
 	if err != nil {

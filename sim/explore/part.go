@@ -40,6 +40,8 @@ type Failure struct {
 	Broken    string   `json:"broken"`
 	Failing   string   `json:"failing"`
 	Faults    []string `json:"faults,omitempty"`
+	// Class is the signature without values, see [MaxWays].
+	Class string `json:"class"`
 	// Origin is the first run that failed so, and Count how many did.
 	Origin Origin `json:"origin"`
 	Count  int    `json:"count"`
@@ -52,8 +54,18 @@ type Failure struct {
 	Schedule *schedule.Schedule `json:"schedule,omitempty"`
 }
 
+// MaxWays is how many findings there are at most, from runs by seed, of failures that differ only in the values that broken rules read:
+// a list of revisions may have any length, and each would be shrunk. Those that come first are shrunk; of others a part has the first run
+// of each, by its origin, and they count for the first finding of their class.
+const MaxWays = 3
+
 func failureOf(h *history.History) Failure {
-	return Failure{Signature: Signature(h), Broken: brokenWith(h), Failing: failure(h), Faults: unseenFaults(h), Count: 1}
+	class := append(brokenProperties(h), slices.Concat(lastFailures(h), unseenFaults(h))...)
+	if h.Outcome == history.Panicked {
+		class = append(class, panicSignature(h.Panic))
+	}
+	return Failure{Signature: Signature(h), Broken: brokenWith(h), Failing: failure(h), Faults: unseenFaults(h),
+		Class: strings.Join(class, "\n"), Count: 1}
 }
 
 // accountsFor reports whether a run that is not shrunk may be put down to a known failure: it fails in the same way, and had the
@@ -169,14 +181,29 @@ func (p *Part) minimal(f *Failure) bool {
 	})
 }
 
-// Known returns the failures that account for all others: what other units should know, see [Unit.Known].
+// chosen returns the indexes of the failures that are to be findings, in their order: those of sweeps, and of others those that are
+// among the first MaxWays of their class, and minimal. What is chosen of two parts together was chosen of one of them, as there are no
+// fewer before it, and no fewer that account for it, than there are in its own.
+func (p *Part) chosen() []int {
+	var chosen []int
+	ways := map[string]int{}
+	for i := range p.Failures {
+		f := &p.Failures[i]
+		ways[f.Class]++
+		if f.Place > 0 || f.Kept && ways[f.Class] <= MaxWays && p.minimal(f) {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen
+}
+
+// Known returns the failures that account for others: what other units should know, see [Unit.Known].
 func (p *Part) Known() []Failure {
 	var known []Failure
-	for _, f := range p.Failures {
-		if f.Kept && p.minimal(&f) {
-			f.Schedule, f.Elements = nil, nil
-			known = append(known, f)
-		}
+	for _, i := range p.chosen() {
+		f := p.Failures[i]
+		f.Schedule, f.Elements = nil, nil
+		known = append(known, f)
 	}
 	return known
 }
@@ -186,9 +213,9 @@ func (p *Part) Known() []Failure {
 // pending in any of them, all that is needed when their parts are merged.
 func (p *Part) Pending() []Unit {
 	var units []Unit
-	for i := range p.Failures {
+	for _, i := range p.chosen() {
 		f := &p.Failures[i]
-		if !steered(f.Origin.Strategy) || !f.Kept || p.shrunkFrom(f) >= 0 || !p.minimal(f) {
+		if f.Place > 0 || p.shrunkFrom(f) >= 0 {
 			continue
 		}
 		unit := Unit{Kind: ShrinkUnit, Origin: &f.Origin}
@@ -214,13 +241,11 @@ func (p *Part) shrunkFrom(f *Failure) int {
 func (p *Part) Result() *history.Result {
 	r := &history.Result{Header: history.Header{Scenario: p.Scenario}, Seed: p.Seed, Default: p.run, Replays: p.replays,
 		Strategies: p.Tally.Strategies, Coverage: p.Tally.coverage(), Hash: p.Tally.Hash}
-	l := &ledger{byFailure: map[string]int{}}
-	for i := range p.Failures {
-		f := &p.Failures[i]
-		switch {
-		case f.Place > 0:
+	l := &ledger{byFailure: map[string]int{}, byClass: map[string]int{}}
+	for _, i := range p.chosen() {
+		if f := &p.Failures[i]; f.Place > 0 {
 			l.add(f, bodyAt(p.kept, i), f.Elements)
-		case f.Kept && p.minimal(f):
+		} else {
 			p.fileSteered(l, f, bodyAt(p.kept, i))
 		}
 	}
@@ -265,8 +290,16 @@ func number(f *history.Finding, p *Part) {
 // ledger is where the failures of parts become findings.
 type ledger struct {
 	entries []entry
-	// byFailure has the index of the entry that a failure was filed as, by its signature.
-	byFailure map[string]int
+	// byFailure has the index of the entry that a failure was filed as, by its signature, and byClass that of the first of its class.
+	byFailure, byClass map[string]int
+}
+
+// filed takes note of the entry that a failure was filed as.
+func (l *ledger) filed(f *Failure, i int) {
+	l.byFailure[f.Signature] = i
+	if _, known := l.byClass[f.Class]; !known {
+		l.byClass[f.Class] = i
+	}
 }
 
 // entry is a finding, with what tells it from others.
@@ -286,7 +319,7 @@ func (l *ledger) add(f *Failure, body *history.Finding, elements []string) {
 	if body.Schedule == nil {
 		e.failure.Origin.Strategy = DefaultOrder
 	}
-	l.byFailure[f.Signature] = len(l.entries)
+	l.filed(f, len(l.entries))
 	l.entries = append(l.entries, e)
 }
 
@@ -294,7 +327,7 @@ func (l *ledger) add(f *Failure, body *history.Finding, elements []string) {
 func (l *ledger) accounted(f *Failure) bool {
 	i := slices.IndexFunc(l.entries, func(e entry) bool { return e.failure.accountsFor(f) })
 	if i >= 0 {
-		l.byFailure[f.Signature] = i
+		l.filed(f, i)
 	}
 	return i >= 0
 }
@@ -311,19 +344,24 @@ func (l *ledger) file(f *Failure, body *history.Finding) {
 		also := e.finding.Also
 		e.finding, e.failure, e.bug = *body, failureOf(body.Run), b
 		e.finding.Also = also
-		l.byFailure[f.Signature] = i
+		l.filed(f, i)
 	default:
-		l.byFailure[f.Signature] = i
+		l.filed(f, i)
 	}
 }
 
-// account adds the runs that failed in one way to the finding that they are put down to.
+// account adds the runs that failed in one way to the finding that they are put down to: the one it was filed as, or one that
+// accounts for it, or else the first of its class, or that breaks the same. What accounted for it before that was shrunk need not do so
+// after.
 func (l *ledger) account(f *Failure) {
 	i, known := l.byFailure[f.Signature]
 	if !known {
 		i = slices.IndexFunc(l.entries, func(e entry) bool { return e.failure.accountsFor(f) })
 	}
-	if i < 0 { // what accounted for it before it was shrunk need not do so after
+	if first, known := l.byClass[f.Class]; i < 0 && known {
+		i = first
+	}
+	if i < 0 {
 		i = slices.IndexFunc(l.entries, func(e entry) bool { return e.bug.broken == f.Broken })
 	}
 	if i >= 0 {

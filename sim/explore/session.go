@@ -218,9 +218,14 @@ func (x *explorer) doSchedules(ctx context.Context, part *Part) error {
 
 // keep puts the failures of the unit into its part, with the histories of those that nothing else accounts for.
 func (x *explorer) keep(part *Part) error {
+	slices.SortFunc(x.unit.raws, func(a, b *raw) int { return compareFailures(&a.Failure, &b.Failure) })
+	ways := map[string]int{}
+	for i := range x.unit.Known {
+		ways[x.unit.Known[i].Class]++
+	}
 	for _, r := range x.unit.raws {
 		var body *history.Finding
-		if !x.unit.known(r) {
+		if ways[r.Class]++; ways[r.Class] <= MaxWays && !x.unit.known(r) {
 			finding, err := x.body(r)
 			if err != nil {
 				return err
@@ -238,8 +243,7 @@ func (x *explorer) body(r *raw) (*history.Finding, error) {
 		Execution: r.Origin.Execution, Run: r.run}
 	if r.Schedule != nil {
 		x.account(Corpus, corpusScope)
-		played := *r.Schedule
-		finding.Schedule = &played
+		finding.Schedule = withFullNames(x.world, r.Schedule)
 		return finding, x.complete(finding)
 	}
 	x.accountOf(r.Origin.Strategy)
