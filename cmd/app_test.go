@@ -135,6 +135,11 @@ func (p play) encode(file, name string, s *schedule.Schedule) ([]byte, error) {
 
 // TestMain lets the scripts run the command, with the acted engine, as a program of its own.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "stalemate" { // no script, which sets it itself
+		if err := os.Unsetenv(onGitHub); err != nil {
+			panic(err)
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"stalemate": func() {
 			a := &app{stdout: os.Stdout, stderr: os.Stderr, engine: acted{}}
@@ -245,6 +250,13 @@ var exitCodes = []struct {
 	{"pin reproduced --expect Maybe", ExitUsage, "want Holds or Violated"},
 	{"pin reproduced --name No!", ExitUsage, "want lower-case letters"},
 	{"pin", ExitUsage, "name one schedule file"},
+
+	{"report", ExitUsage, "no result file"},
+	{"report missing.json", ExitUsage, "missing.json"},
+	{"report broken", ExitUsage, "no JSON as --json writes it"},
+	{"run passed --json=", ExitUsage, "the name of a file"},
+	{"replay reproduced --html=", ExitUsage, "the name of a file"},
+	{"report missing.json --trace=", ExitUsage, "the name of a file"},
 
 	{"validate reproduced matrix", ExitPassed, ""},
 	{"validate passed", ExitPassed, ""},

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/stalemate-dev/stalemate/cmd/internal/fuzz"
 	"github.com/stalemate-dev/stalemate/reports"
+	"github.com/stalemate-dev/stalemate/sim/history"
 )
 
 // fuzzFlags are the flags of the fuzz command.
@@ -30,7 +33,8 @@ type fuzzFlags struct {
 	stuck       time.Duration
 	// k and n are the shard, bytes the memory.
 	k, n  int
-	bytes int64
+	bytes   int64
+	outputs outputs
 }
 
 func (a *app) fuzzCommand() *cobra.Command {
@@ -60,6 +64,9 @@ Exit codes, in order of precedence:
 			if err := f.complete(c); err != nil {
 				return usagef(c, err)
 			}
+			if err := f.outputs.complete(c); err != nil {
+				return err
+			}
 			return a.fuzz(c.Context(), args, f)
 		},
 	}
@@ -74,6 +81,7 @@ Exit codes, in order of precedence:
 	flags.StringVar(&f.shard, "shard", "1/1", "do the `K/N`-th part of the exploration, from 1/N; 'merge' joins the results")
 	flags.StringVar(&f.memory, "memory", "2Gi", "most memory that a worker may have")
 	flags.DurationVar(&f.stuck, "stuck", 30*time.Second, "give a run up that makes no step for so much real `TIME`")
+	f.outputs.register(c)
 	return c
 }
 
@@ -143,7 +151,7 @@ func (a *app) fuzz(ctx context.Context, dirs []string, f *fuzzFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.tell(night, f.out)
+	return a.tellNight(night, f.out, &f.outputs)
 }
 
 // The files that fuzz writes beside the findings.
@@ -152,8 +160,8 @@ const (
 	summaryFile = "summary.txt"
 )
 
-// tell writes what a night came to, and takes its exit code.
-func (a *app) tell(night *fuzz.Night, folder string) error {
+// tellNight writes what a night came to, and takes its exit code.
+func (a *app) tellNight(night *fuzz.Night, folder string, o *outputs) error {
 	var content, whole strings.Builder
 	if err := errors.Join(night.Encode(&content), night.Text(&whole, true)); err != nil {
 		return err
@@ -164,6 +172,7 @@ func (a *app) tell(night *fuzz.Night, folder string) error {
 		return err
 	}
 	j := night.Judge()
+	a.documentNight(night, j, o)
 	for _, applies := range []struct {
 		does bool
 		exit Exit
@@ -179,10 +188,44 @@ func (a *app) tell(night *fuzz.Night, folder string) error {
 			a.exit = stronger(a.exit, applies.exit)
 		}
 	}
-	if err := night.Text(a.stdout, false); err != nil {
+	if err := errors.Join(o.write(a), night.Text(a.stdout, false)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "all of it is in %s, for 'merge' in %s\n", filepath.Join(folder, summaryFile),
 		filepath.Join(folder, nightFile))
 	return err
+}
+
+// documentNight adds what a night came to to the reports that go to files: what is not known to be broken, and what keeps the night from
+// saying something.
+func (a *app) documentNight(night *fuzz.Night, j *fuzz.Judgement, o *outputs) {
+	for _, t := range night.Targets {
+		if t.File == "" || t.Part.Units == 0 || !t.Fails() {
+			continue
+		}
+		result := *t.Result()
+		of := &runFlags{seed: night.Seed, runs: t.Seeds(), reconcilers: overrideFlag{pairs: pairs(t.Reconcilers)}}
+		result.Command = a.commandLine(t.File, pairs(t.Values), of)
+		o.add(reports.Document{Result: &result})
+	}
+	problem := func(name, text string) {
+		o.add(reports.Document{Result: &history.Result{Header: history.Header{Scenario: name}}, Problem: text})
+	}
+	for _, d := range j.Deaths {
+		problem(d.Name, d.Death.Text())
+	}
+	for _, list := range [][]string{j.Wrong, j.Nondeterministic, j.Internal, j.GivenUp, j.Untrusted} {
+		for _, text := range list {
+			problem("fuzz", text)
+		}
+	}
+}
+
+// pairs returns a map as flags have it: "name=value", sorted.
+func pairs(m map[string]string) []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, name+"="+m[name])
+	}
+	return all
 }

@@ -107,8 +107,9 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
-	root.AddCommand(a.runCommand(), a.replayCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(), a.listCommand(),
-		a.fuzzCommand(), a.mergeCommand(), a.workerCommand())
+	root.AddCommand(a.runCommand(), a.replayCommand(), a.reportCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(),
+		a.listCommand())
+	root.AddCommand(a.fuzzCommand(), a.mergeCommand(), a.workerCommand())
 	return root
 }
 

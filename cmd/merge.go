@@ -13,6 +13,7 @@ import (
 
 func (a *app) mergeCommand() *cobra.Command {
 	var out string
+	o := &outputs{}
 	c := &cobra.Command{
 		Use:   "merge RESULT...",
 		Short: "Join the results of the shards of an exploration by 'fuzz'",
@@ -26,15 +27,19 @@ Exits as that exploration does.`,
 			if out == "" {
 				return usagef(c, errors.New("--out: name the directory that the joined result is to be written to"))
 			}
-			return a.mend(a.merge(args, out))
+			if err := o.complete(c); err != nil {
+				return err
+			}
+			return a.mend(a.merge(args, out, o))
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "write the joined result, and its summary, to `DIR`")
+	o.register(c)
 	return c
 }
 
 // merge joins results.
-func (a *app) merge(args []string, out string) error {
+func (a *app) merge(args []string, out string, o *outputs) error {
 	var nights []*fuzz.Night
 	for _, name := range args {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -53,7 +58,7 @@ func (a *app) merge(args []string, out string) error {
 	if err := makeFolder(out); err != nil {
 		return usageError{fmt.Errorf("--out: %w", err)}
 	}
-	return a.tell(merged, out)
+	return a.tellNight(merged, out, o)
 }
 
 // readNight reads the result of a shard.

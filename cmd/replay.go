@@ -19,6 +19,7 @@ import (
 
 // replayFlags are the flags of the replay command.
 type replayFlags struct {
+	*outputs
 	reconcilers overrideFlag
 	times       int
 	exact       bool
@@ -27,7 +28,7 @@ type replayFlags struct {
 }
 
 func (a *app) replayCommand() *cobra.Command {
-	f := &replayFlags{}
+	f := &replayFlags{outputs: &outputs{}}
 	c := &cobra.Command{
 		Use:   "replay FILE...",
 		Short: "Replay schedules and report whether they still break what they broke",
@@ -54,6 +55,9 @@ Exit codes, in order of precedence over several files:
 			if err := f.reconcilers.complete(); err != nil {
 				return usagef(c, err)
 			}
+			if err := f.complete(c); err != nil {
+				return err
+			}
 			return a.replay(c.Context(), args, f)
 		},
 	}
@@ -63,6 +67,7 @@ Exit codes, in order of precedence over several files:
 	flags.BoolVar(&f.exact, "exact", false, "follow the whole trace of the schedule, and say at which step the run departs from it")
 	flags.BoolVarP(&f.whole, "verbose", "v", false, "tell the whole timeline, too")
 	flags.BoolVar(&f.names, "names", false, "list all events of the run by the names that schedules have for them")
+	f.register(c)
 	return c
 }
 
@@ -72,8 +77,8 @@ func (a *app) replay(ctx context.Context, args []string, f *replayFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	err = each(a, schedules, func(file string) error { return a.replayFile(ctx, file, f) })
-	return errors.Join(err, a.summarize())
+	err = each(a, schedules, func(file string) error { return f.noting(file, a.replayFile(ctx, file, f)) })
+	return errors.Join(err, a.summarize(), f.write(a))
 }
 
 // schedulesOf returns the schedule files that arguments stand for: those in a directory, sorted, or the files themselves.
@@ -157,16 +162,17 @@ func (a *app) replayFile(ctx context.Context, file string, f *replayFlags) error
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if first == nil {
-		a.errorf("%s: interrupted before it was replayed", file)
+		a.errorf("%v", f.noting(file, fmt.Errorf("%s: interrupted before it was replayed", file)))
 		a.exit = stronger(a.exit, ExitInconclusive)
 		return nil
 	}
 	result := &history.Result{Header: ready.header(), Diverged: diverged, Command: a.replayLine(file, &how)}
-	told := reports.Replayed{Replay: first, File: file, Times: times, Exact: how.exact, Whole: f.whole, Names: f.names}
-	verdict := reports.JudgeReplay(result, told)
-	a.exit = stronger(a.exit, exitOf(verdict))
-	a.sum(verdict, file, result.Command, told.Run)
-	return reports.Replay(a.stdout, result, told, textOptions(a.stdout))
+	told := &reports.Replayed{Replay: first, File: file, Times: times, Exact: how.exact}
+	d := reports.Document{Result: result, Replay: told}
+	a.exit = stronger(a.exit, exitOf(d.Verdict()))
+	a.sum(d.Verdict(), file, result.Command, told.Run)
+	f.add(d)
+	return a.tell(d, f.whole, f.names)
 }
 
 // followsTrace reports whether a schedule is to be replayed by its trace: if that is asked for, or if its elements do not bring

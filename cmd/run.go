@@ -22,6 +22,7 @@ import (
 
 // runFlags are the flags of the run command.
 type runFlags struct {
+	*outputs
 	reconcilers overrideFlag
 	matrix      []string
 	chosen      map[string]string // values of the matrix
@@ -33,7 +34,7 @@ type runFlags struct {
 }
 
 func (a *app) runCommand() *cobra.Command {
-	f := &runFlags{}
+	f := &runFlags{outputs: &outputs{}}
 	c := &cobra.Command{
 		Use:   "run FILE...",
 		Short: "Explore scenarios and report what they break",
@@ -61,8 +62,11 @@ Exit codes, in order of precedence over several files:
 			if c.Flags().Changed("for") && f.budget == 0 || c.Flags().Changed("out") && f.out == "" {
 				return usagef(c, errors.New("--for wants some time, and --out the name of a folder: leave out what is not wanted"))
 			}
-			if err := f.complete(); err != nil {
+			if err := f.check(); err != nil {
 				return usagef(c, err)
+			}
+			if err := f.complete(c); err != nil {
+				return err
 			}
 			return a.run(c.Context(), args, f)
 		},
@@ -78,11 +82,12 @@ Exit codes, in order of precedence over several files:
 	flags.StringVar(&f.out, "out", "",
 		"also write each finding to a schedule file in `DIR`, as soon as it is found (default: write no files)")
 	flags.BoolVar(&f.names, "names", false, "list all events of the default order by the names that schedules have for them")
+	f.register(c)
 	return c
 }
 
-// complete checks the flags and fills in what they leave open.
-func (f *runFlags) complete() error {
+// check checks the flags and fills in what they leave open.
+func (f *runFlags) check() error {
 	if f.runs < 0 || f.budget < 0 {
 		return errors.New("--runs and --for take no negative values")
 	}
@@ -99,8 +104,8 @@ func (a *app) run(ctx context.Context, files []string, f *runFlags) error {
 	if err := makeFolder(f.out); err != nil {
 		return usageError{fmt.Errorf("--out: %w", err)}
 	}
-	err := each(a, files, func(file string) error { return a.runFile(ctx, file, f) })
-	return errors.Join(err, a.summarize())
+	err := each(a, files, func(file string) error { return f.noting(file, a.runFile(ctx, file, f)) })
+	return errors.Join(err, a.summarize(), f.write(a))
 }
 
 // runFile explores what a file holds: one scenario, or one for each combination of its matrix; or it replays a schedule.
@@ -110,7 +115,7 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags) error {
 		return usageError{err}
 	}
 	if schedule {
-		return a.replayFile(ctx, file, &replayFlags{reconcilers: f.reconcilers, times: 1, names: f.names})
+		return a.replayFile(ctx, file, &replayFlags{outputs: f.outputs, reconcilers: f.reconcilers, times: 1, names: f.names})
 	}
 	entries, err := a.engine.load(file)
 	if err != nil {
@@ -120,7 +125,7 @@ func (a *app) runFile(ctx context.Context, file string, f *runFlags) error {
 	if len(chosen) == 0 {
 		return usageError{fmt.Errorf("%s: no combination of its matrix has %s", file, strings.Join(f.matrix, " and "))}
 	}
-	return each(a, chosen, func(entry scenario) error { return a.exploreEntry(ctx, file, entry, f) })
+	return each(a, chosen, func(entry scenario) error { return f.noting(file, a.exploreEntry(ctx, file, entry, f)) })
 }
 
 // chooses reports whether a combination of a matrix is one to explore.
@@ -188,7 +193,7 @@ func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *
 		if !errors.Is(err, ctx.Err()) {
 			failed = errors.Join(fmt.Errorf("%s: %w", file, err), failed)
 			if len(partial.Findings) > 0 { // what was found before is no less true
-				failed = errors.Join(a.report(&partial, findings, false), failed)
+				failed = errors.Join(a.report(&partial, findings, f, false), failed)
 			}
 			return failed
 		}
@@ -196,7 +201,8 @@ func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *
 			result = &partial
 		}
 		if len(result.Findings) == 0 {
-			a.errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
+			err := fmt.Errorf("%s: interrupted after %d executions, without a finding", file, partial.Coverage.Executions)
+			a.errorf("%v", f.noting(file, err))
 			a.exit = stronger(a.exit, ExitInconclusive)
 			return nil
 		}
@@ -204,7 +210,7 @@ func (a *app) exploreEntry(ctx context.Context, file string, entry scenario, f *
 	}
 	result.Header, result.Seed, result.Command = partial.Header, partial.Seed, partial.Command
 	failed = errors.Join(failed, findings.Finish(result))
-	return errors.Join(a.report(result, findings, f.names), failed)
+	return errors.Join(a.report(result, findings, f, f.names), failed)
 }
 
 // keep adds a finding to a result, or puts it in the place of the one with its signature: a run that shows the same better.
@@ -221,7 +227,7 @@ func keep(r *history.Result, finding *history.Finding) int {
 }
 
 // report prints the report of a result, and takes its exit code.
-func (a *app) report(result *history.Result, findings *reports.Files, names bool) error {
+func (a *app) report(result *history.Result, findings *reports.Files, f *runFlags, names bool) error {
 	verdict := reports.Judge(result)
 	a.exit = stronger(a.exit, exitOf(verdict))
 	var runs []*history.History
@@ -229,9 +235,14 @@ func (a *app) report(result *history.Result, findings *reports.Files, names bool
 		runs = append(runs, result.Findings[i].Run)
 	}
 	a.sum(verdict, result.Scenario, result.Command, runs...)
-	o := textOptions(a.stdout)
-	o.Names, o.Replay = names, findings.ReplayLine(result)
-	return reports.Text(a.stdout, result, o)
+	if replay := findings.ReplayLine(result); replay != nil {
+		for i := range result.Findings {
+			result.Findings[i].Command = replay(&result.Findings[i])
+		}
+	}
+	d := reports.Document{Result: result}
+	f.add(d)
+	return a.tell(d, false, names)
 }
 
 // commandLine returns the line that runs the exploration of a file again, or of one combination of its matrix.

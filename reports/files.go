@@ -210,11 +210,11 @@ func FileName(words string) string {
 	return cmp.Or(strings.TrimRight(name[:min(len(name), maxName)], "-"), "unnamed")
 }
 
-// WriteFile writes the file of a schedule so that it is there as a whole or not at all.
+// WriteFile writes a file so that it is there as a whole or not at all.
 func WriteFile(name string, content []byte) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("schedule cannot be written: %w", err)
+			err = fmt.Errorf("%s: cannot be written: %w", name, err)
 		}
 	}()
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".stalemate-*")

@@ -1,13 +1,14 @@
-package reports_test
+package reports
 
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stalemate-dev/stalemate/reports"
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/reference"
 	"github.com/stalemate-dev/stalemate/sim/explore"
@@ -24,11 +25,11 @@ func TestExplorationsSayTheSame(t *testing.T) {
 	reference.Register(registry)
 	for _, test := range []struct {
 		file, controller, reconciler string
-		want                         reports.Verdict
+		want                         Verdict
 	}{
-		{"clickhouse/recreate.yaml", "operator", "clickhouse/buggy", reports.Broken},
-		{"clickhouse/recreate-errors.yaml", "operator", "clickhouse/buggy", reports.Broken}, // faults
-		{"clickhouse/recreate.yaml", "operator", "clickhouse/patch-a", reports.Passed},
+		{"clickhouse/recreate.yaml", "operator", "clickhouse/buggy", Broken},
+		{"clickhouse/recreate-errors.yaml", "operator", "clickhouse/buggy", Broken}, // faults
+		{"clickhouse/recreate.yaml", "operator", "clickhouse/patch-a", Passed},
 	} {
 		t.Run(test.file+" with "+test.reconciler, func(t *testing.T) {
 			s, err := scenarios.Load("../scenarios/"+test.file, scenarios.Options{Registry: registry})
@@ -46,7 +47,7 @@ func TestExplorationsSayTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			live.Header, live.Seed = entry.Header(config, overrides), 1
-			if got := reports.Judge(live); got != test.want {
+			if got := Judge(live); got != test.want {
 				t.Errorf("the verdict is %s, want %s", got, test.want)
 			}
 			sameReports(t, live)
@@ -56,7 +57,7 @@ func TestExplorationsSayTheSame(t *testing.T) {
 
 func sameReports(t *testing.T, live *history.Result) {
 	var text bytes.Buffer
-	if err := reports.EncodeResult(&text, live); err != nil {
+	if err := EncodeResult(&text, live); err != nil {
 		t.Fatal(err)
 	}
 	size := text.Len()
@@ -64,20 +65,35 @@ func sameReports(t *testing.T, live *history.Result) {
 	if size > maxFinding*(1+len(live.Findings)) {
 		t.Errorf("the result has %d bytes, too many for %d findings", size, len(live.Findings))
 	}
-	read, err := reports.DecodeResult(&text)
+	read, err := DecodeResult(&text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	render := func(r *history.Result) string {
 		var b bytes.Buffer
-		failed := reports.Text(&b, r, reports.Options{Findings: len(r.Findings) + 1, Names: true})
+		failed := Text(&b, r, Options{Findings: len(r.Findings) + 1, Names: true})
 		for i := range r.Findings {
-			failed = errors.Join(failed, reports.Finding(&b, r, i, reports.Options{}))
+			failed = errors.Join(failed, Finding(&b, r, i, Options{}))
 		}
 		if failed != nil {
 			t.Fatal(failed)
 		}
 		return b.String()
+	}
+	documents := []Document{{Result: read}}
+	trace := traced(t, documents...)
+	if err := checkTrace(trace); err != nil {
+		t.Error(err)
+	}
+	if arrows := strings.Count(trace, `"ph":"f"`); arrows < 20 {
+		t.Errorf("the trace has only %d arrows", arrows)
+	}
+	if err := checkJUnit(strings.NewReader(junit(t, documents...))); err != nil {
+		t.Error(err)
+	}
+	placed := func(a annotation) bool { return a.level == "error" && a.at.Line > 0 }
+	if live.Failed() && !slices.ContainsFunc(annotationsOf(documents[0]), placed) {
+		t.Error("no annotation has the line of a property")
 	}
 	if diff := cmp.Diff(render(live), render(read)); diff != "" {
 		t.Errorf("the reports differ (-live +read):\n%s", diff)

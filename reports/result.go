@@ -23,45 +23,11 @@ const (
 	KindResult = "Result"
 	// KindReplay is what the replay of one schedule came to: a [Replayed], with the result it belongs to.
 	KindReplay = "Replay"
+	// KindProblem says why there is no result.
+	KindProblem = "Problem"
 	// KindFinding is one finding by itself: a [history.Finding].
 	KindFinding = "Finding"
 )
-
-// Document is one of the documents in a file of results: what an exploration or a replay came to, all that reports say of it
-// included.
-type Document struct {
-	// Result is what the exploration came to. For a replay it has the names and variables of the scenario, the command line, and
-	// where replays differed.
-	Result *history.Result
-	// Replay is the replay, nil for an exploration.
-	Replay *Replayed
-}
-
-// replayed is a replay as a document has it. How much of it is told is up to who reads it.
-type replayed struct {
-	Result *history.Result
-	Replay *history.Replay
-	File   string
-	Times  int
-	Exact  bool
-}
-
-// Encode writes the document.
-func (d Document) Encode(w io.Writer) error {
-	if d.Replay == nil {
-		return EncodeResult(w, d.Result)
-	}
-	body := replayed{d.Result, d.Replay.Replay, d.Replay.File, d.Replay.Times, d.Replay.Exact}
-	return encode(w, KindReplay, reflect.ValueOf(body))
-}
-
-// Text writes the report of the document for a person to read, as [Text] or [Replay] does.
-func (d Document) Text(w io.Writer, o Options) error {
-	if d.Replay == nil {
-		return Text(w, d.Result, o)
-	}
-	return Replay(w, d.Result, *d.Replay, o)
-}
 
 // EncodeResult writes what an exploration came to as a JSON document: all of it, so that [DecodeResult] gives a result of which
 // reports say the same to the byte. Equal results are equal bytes.
@@ -135,7 +101,7 @@ func decodeOne[T any](r io.Reader, kind string, check func(*T) error) (*T, error
 	return body, check(body)
 }
 
-// DecodeDocuments reads the results and replays of a file, which stand one after the other; there is at least one. The error
+// DecodeDocuments reads the documents of a file, which stand one after the other; there is at least one. The error
 // names the document, from 1, and the place in it that is wrong.
 func DecodeDocuments(r io.Reader) ([]Document, error) {
 	decoder := json.NewDecoder(r)
@@ -198,9 +164,18 @@ func decodeDocument(document map[string]any) (Document, error) {
 		}
 		told := &Replayed{Replay: body.Replay, File: body.File, Times: body.Times, Exact: body.Exact}
 		return Document{Result: body.Result, Replay: told}, checkReplayed(&body)
+	case KindProblem:
+		var body problem
+		if err := decodeBody(document, KindProblem, &body); err != nil {
+			return Document{}, err
+		}
+		if body.Result == nil || body.Words == "" {
+			return Document{}, missing("problem.result or problem.words")
+		}
+		return Document{Result: body.Result, Problem: body.Words}, checkResult("problem.result", body.Result)
 	default:
-		return Document{}, fmt.Errorf("result: kind %v cannot be rendered, only %s or %s: give a file that --json wrote",
-			kind, KindResult, KindReplay)
+		return Document{}, fmt.Errorf("result: kind %v cannot be rendered, only %s, %s or %s: give a file that --json wrote",
+			kind, KindResult, KindReplay, KindProblem)
 	}
 }
 

@@ -84,6 +84,21 @@ func TestReplaysSayTheSame(t *testing.T) {
 	}
 }
 
+// TestProblemsAreRead checks the documents that say why there is no result.
+func TestProblemsAreRead(t *testing.T) {
+	if got := decoded(t, failed()); got.Problem != failed().Problem || got.Result.Path != "wrong.yaml" || got.Verdict() != Failed {
+		t.Errorf("read: %+v", got)
+	}
+	var b bytes.Buffer
+	if err := failed().Text(&b, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := "! FAILED  wrong.yaml\n  wrong.yaml:7:3: spec.racers[0].type: unknown type Kublet\n    did you mean Kubelet?\n"
+	if b.String() != want {
+		t.Errorf("it says:\n%s", b.String())
+	}
+}
+
 func TestResultGolden(t *testing.T) {
 	golden(t, "result.json", encoded(t, Document{Result: found()}))
 	var b bytes.Buffer
@@ -212,7 +227,7 @@ func TestDecodeErrors(t *testing.T) {
 		"cut later":     {good + good[:99], "document 2: result: cut short"},
 		"no version":    {"{}", "document 1: result: no apiVersion: give a file that --json wrote"},
 		"other version": {replace("v1alpha1", "v9"), `document 1: result: apiVersion stalemate.dev/v9 is not known, only ` + ResultVersion},
-		"scenario":      {replace(`"kind":"Result"`, `"kind":"Scenario"`), "result: kind Scenario cannot be rendered"},
+		"scenario":      {replace(`"kind":"Result"`, `"kind":"Scenario"`), "result: kind Scenario cannot be rendered, only Result, Replay or Problem"},
 		"no body":       {`{"apiVersion":"` + ResultVersion + `","kind":"Result"}`, "document 1: result: want an object, not null"},
 		"new field":     {replace(`"scenario":`, `"weather":`), "result.weather: there is no such field"},
 		"new table":     {replace(`"objects":`, `"weather":`), "weather: there is no such field in a Result"},
@@ -263,7 +278,7 @@ func FuzzDecodeDocuments(f *testing.F) {
 	for _, replay := range replays {
 		var b bytes.Buffer
 		r, p := replay.make()
-		if err := (Document{r, &p}).Encode(&b); err != nil {
+		if err := (Document{Result: r, Replay: &p}).Encode(&b); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b.Bytes())

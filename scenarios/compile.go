@@ -15,6 +15,18 @@ import (
 type ruleLists struct {
 	variables  []Variable
 	properties []Property
+	// places are those of the properties. A loader knows those of its own file.
+	places []property.Position
+}
+
+// places returns where the properties of the document are written.
+func (l *loader) places(properties []Property) []property.Position {
+	places := make([]property.Position, len(properties))
+	for i := range properties {
+		at := l.doc.index().nearest(indexed("properties", i), false)
+		places[i] = property.Position{File: l.doc.source.name, Line: at.line, Column: at.column}
+	}
+	return places
 }
 
 // names returns the names of one of the lists, as errors name it.
@@ -32,14 +44,25 @@ func (r ruleLists) names(list string) []string {
 	return names
 }
 
+// places returns where the properties of the scenario are written.
+func (s *Scenario) places() []property.Position {
+	definitions := s.properties.Definitions()
+	places := make([]property.Position, len(definitions))
+	for i := range definitions {
+		places[i] = definitions[i].Position
+	}
+	return places
+}
+
 // compile compiles the properties of the document, and reports each error at its place in the rule. They come after inherited
 // ones, of another file, in which nothing is wrong with them.
 func (l *loader) compile(own, inherited ruleLists) *property.Set {
 	all := ruleLists{
 		slices.Concat(inherited.variables, own.variables),
 		slices.Concat(inherited.properties, own.properties),
+		slices.Concat(inherited.places, l.places(own.properties)),
 	}
-	set, errs := property.Compile(property.KindsOf(l.kinds), l.bindings(all.variables), definitions(all.properties))
+	set, errs := property.Compile(property.KindsOf(l.kinds), l.bindings(all.variables), all.definitions())
 	for _, err := range errs {
 		index := err.Index - len(inherited.names(err.List))
 		item := indexed(err.List, index)
@@ -71,11 +94,13 @@ func (l *loader) bindings(variables []Variable) []property.Variable {
 	return converted
 }
 
-// definitions converts properties.
-func definitions(properties []Property) []property.Definition {
-	converted := make([]property.Definition, len(properties))
-	for i, p := range properties {
-		converted[i] = property.Definition{Name: p.Name, Type: property.Type(p.Type), Rule: p.Rule, Message: p.Message}
+// definitions converts the properties.
+func (r ruleLists) definitions() []property.Definition {
+	converted := make([]property.Definition, len(r.properties))
+	for i, p := range r.properties {
+		converted[i] = property.Definition{
+			Name: p.Name, Type: property.Type(p.Type), Rule: p.Rule, Message: p.Message, Position: r.places[i],
+		}
 		converted[i].Within = duration(p.Within)
 		if p.Match != nil {
 			match := p.Match.selector()

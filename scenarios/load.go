@@ -146,7 +146,7 @@ func loadEntry(t *tree, doc *document, c combination, opts Options) (*Scenario, 
 	s.access = l.loadAccess()
 	script := l.loadScript()
 	s.steps = len(script)
-	s.properties = l.compile(ruleLists{l.manifest.Spec.Variables, l.manifest.Spec.Properties}, ruleLists{})
+	s.properties = l.compile(ruleLists{variables: l.manifest.Spec.Variables, properties: l.manifest.Spec.Properties}, ruleLists{})
 	if len(l.diagnostics) == 0 {
 		s.racers = l.racers(script)
 	}

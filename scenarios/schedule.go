@@ -96,9 +96,10 @@ func loadSchedule(t *tree, name string, opts Options) (*Schedule, error) {
 		s.Spec, errs = convertSchedule(l.manifest, s.Scenario, opts.Registry)
 		l.report(errs)
 		s.Spec.Trace = l.trace()
-		own := ruleLists{l.manifest.Spec.Variables, l.manifest.Spec.Properties}
-		of := s.Scenario.Manifest.Spec
-		s.properties = l.compile(own, ruleLists{of.Variables, of.Properties})
+		of := s.Scenario
+		s.properties = l.compile(
+			ruleLists{variables: l.manifest.Spec.Variables, properties: l.manifest.Spec.Properties},
+			ruleLists{of.Manifest.Spec.Variables, of.Manifest.Spec.Properties, of.places()})
 	}
 	if err := newError(display, l.diagnostics); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package scenarios_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -262,4 +263,32 @@ func FuzzLoadSchedule(f *testing.F) {
 			t.Errorf("written and read again it is another (-first +second):\n%s\n%s", diff, written)
 		}
 	})
+}
+
+// TestPropertyPositions checks that each property knows the line it begins on, in the scenario's file or the schedule's.
+func TestPropertyPositions(t *testing.T) {
+	s := loadSchedule(t, "testdata/schedules/everything.yaml")
+	var r scenarios.Registry
+	for _, name := range []string{"example/buggy", "example/fixed", "other/one", "other/two"} {
+		r.Add(name, scenarios.Reconciler{Program: func(scenarios.ProgramOptions) sim.Program { return program{} }})
+	}
+	config, err := s.Config(&r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions := config.Properties.Definitions()
+	for i, d := range definitions {
+		file := s.Scenario.Path
+		if i == len(definitions)-1 {
+			file = s.Path
+		}
+		content, err := os.ReadFile(d.Position.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(content), "\n")
+		if line := lines[d.Position.Line-1]; d.Position.File != file || !strings.Contains(line[d.Position.Column-1:], "name: "+d.Name) {
+			t.Errorf("property %s is said to be at %+v, which is %q", d.Name, d.Position, line)
+		}
+	}
 }

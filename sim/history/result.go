@@ -27,6 +27,8 @@ type Finding struct {
 	Run  *History
 	// Schedule brings Run about: shrunk, if the exploration shrinks. Nil if the default order does.
 	Schedule *schedule.Schedule
+	// Command is the command line that replays it; empty if there is none.
+	Command string
 }
 
 // SignatureID returns the short form of a signature, as schedules have it: 16 hexadecimal digits.

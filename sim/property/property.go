@@ -36,6 +36,14 @@ type Definition struct {
 	// Match chooses the requests a Request or Sometimes property looks at. A Sometimes without one is evaluated after
 	// each commit.
 	Match *schedule.Selector
+	// Position is where it is written; zero if in no file.
+	Position Position
+}
+
+// Position is a place in a file. Lines and columns count from 1.
+type Position struct {
+	File         string
+	Line, Column int
 }
 
 // Variable binds a name in rules to the cluster: to one object (null when it is absent), or to a list.

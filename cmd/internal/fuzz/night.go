@@ -297,7 +297,7 @@ func (n *Night) judgeTarget(j *Judgement, t *NightTarget) {
 	slices.Sort(j.GivenUp)
 	for _, c := range t.deaths() {
 		found := FoundDeath{t, c.Death, c.Count}
-		if t.fails() {
+		if t.Fails() {
 			j.Deaths = append(j.Deaths, found)
 		} else {
 			j.KnownDeaths = append(j.KnownDeaths, found)
@@ -311,7 +311,7 @@ func (n *Night) judgeTarget(j *Judgement, t *NightTarget) {
 		f := &r.Findings[i]
 		stated := slices.ContainsFunc(broken(f.Run), func(name string) bool { return slices.Contains(t.Breaks, name) })
 		found := Found{t, f, i, stated}
-		if t.fails() {
+		if t.Fails() {
 			j.Findings = append(j.Findings, found)
 		} else {
 			j.Known = append(j.Known, found)
@@ -331,7 +331,7 @@ func (n *Night) judgeTarget(j *Judgement, t *NightTarget) {
 			}
 		}
 	case reports.Inconclusive:
-		if t.fails() {
+		if t.Fails() {
 			j.Inconclusive = append(j.Inconclusive, name)
 		}
 	default:
@@ -378,7 +378,7 @@ func newCanary(entries []*NightTarget) Canary {
 	}
 	for _, t := range entries {
 		c.Unswept = c.Unswept || !t.Swept
-		c.Short = c.Short || t.seeds() < t.Runs
+		c.Short = c.Short || t.Seeds() < t.Runs
 		if t.Part.Units == 0 {
 			continue
 		}
@@ -391,8 +391,8 @@ func newCanary(entries []*NightTarget) Canary {
 	return c
 }
 
-// seeds counts the target's runs by seed.
-func (t *NightTarget) seeds() int {
+// Seeds counts the target's runs by seed.
+func (t *NightTarget) Seeds() int {
 	runs := 0
 	for _, s := range t.Part.Tally.Strategies {
 		if isBySeed(s.Name) {

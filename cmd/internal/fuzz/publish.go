@@ -34,7 +34,7 @@ const (
 
 // folder is where the findings of a target go.
 func (s *supervisor) folder(l *ledger) string {
-	if l.fails() {
+	if l.Fails() {
 		return filepath.Join(s.Out, l.Name)
 	}
 	return filepath.Join(s.Out, knownFolder, l.Name)

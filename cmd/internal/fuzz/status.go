@@ -54,7 +54,7 @@ func (s *supervisor) status(now time.Time) Status {
 		for _, part := range l.current {
 			st.Executions += part.Tally.Executions
 		}
-		if l.fails() {
+		if l.Fails() {
 			st.Findings += l.findings
 		} else {
 			st.Known += l.findings

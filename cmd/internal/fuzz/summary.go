@@ -165,7 +165,7 @@ func (s *summary) explored() {
 	var runs, seeds int
 	for i, t := range targets {
 		runs += t.Part.Tally.Executions
-		seeds += t.seeds()
+		seeds += t.Seeds()
 		total.CPU += t.CPU
 		if !s.whole && i >= maxLines {
 			continue
@@ -175,7 +175,7 @@ func (s *summary) explored() {
 		if !t.Swept && len(s.night.Has) == s.night.Shards {
 			swept = "not swept to the end"
 		}
-		_, _ = fmt.Fprintf(w, "  %s\t%d\t%d\t%s\t%d\t%d\t%d\t%s\n", t.Name, t.Part.Tally.Executions, t.seeds(),
+		_, _ = fmt.Fprintf(w, "  %s\t%d\t%d\t%s\t%d\t%d\t%d\t%s\n", t.Name, t.Part.Tally.Executions, t.Seeds(),
 			t.CPU.Round(10*time.Millisecond), t.findingCount(), states, late, swept)
 	}
 	_, _ = fmt.Fprintf(w, "  all %d targets\t%d\t%d\t%s\t\t\t\t\n", len(targets), runs, seeds, total.CPU.Round(10*time.Millisecond))
@@ -202,7 +202,7 @@ func (t *NightTarget) states() (all, late int) {
 		}
 	}
 	first = t.Part.Seed
-	last = max(last, first+int64(t.seeds())-1)
+	last = max(last, first+int64(t.Seeds())-1)
 	for i := range t.Part.Novel {
 		n := &t.Part.Novel[i]
 		all += len(n.States)

@@ -47,8 +47,8 @@ type Target struct {
 	scenario *scenarios.Scenario
 }
 
-// fails reports whether a finding in the target fails the night.
-func (t *Target) fails() bool { return len(t.Breaks) == 0 && !t.Tolerated }
+// Fails reports whether a finding in the target fails the night.
+func (t *Target) Fails() bool { return len(t.Breaks) == 0 && !t.Tolerated }
 
 // catalog is what the directories hold.
 type catalog struct {

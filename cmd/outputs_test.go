@@ -1,0 +1,128 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stalemate-dev/stalemate/reports"
+	"github.com/stalemate-dev/stalemate/scenarios"
+	"github.com/stalemate-dev/stalemate/scenarios/reference"
+)
+
+// TestAnnotationsName checks that what GitHub Actions is told of a real finding has the line of the property in the file, as the
+// root of the repository sees it.
+func TestAnnotationsName(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary := filepath.Join(t.TempDir(), "summary.md")
+	t.Setenv(onGitHub, "true")
+	t.Setenv("GITHUB_WORKSPACE", root)
+	t.Setenv("GITHUB_STEP_SUMMARY", summary)
+	registry := &scenarios.Registry{}
+	reference.Register(registry)
+	var stdout, stderr bytes.Buffer
+	exit := Main([]string{"stalemate", "run", "../scenarios/clickhouse/recreate.yaml", "--runs", "0"}, &stdout, &stderr, registry)
+	if exit != int(ExitBroken) {
+		t.Fatalf("exit code %d: %s", exit, stderr.String())
+	}
+	const property = "completed-means-replaced"
+	command := regexp.MustCompile(`(?m)^::error file=scenarios/clickhouse/recreate\.yaml,line=(\d+),col=(\d+),title=.* ` + property + `::`)
+	match := command.FindStringSubmatch(stderr.String())
+	if match == nil {
+		t.Fatalf("no annotation of %s in:\n%s", property, stderr.String())
+	}
+	content, err := os.ReadFile("../scenarios/clickhouse/recreate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line, column int
+	if _, err := fmt.Sscan(match[1], &line); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(match[2], &column); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(string(content), "\n")[line-1][column-1:]; !strings.HasPrefix(got, "name: "+property) {
+		t.Errorf("line %d, column %d is %q", line, column, got)
+	}
+	if content, err := os.ReadFile(summary); err != nil || !strings.Contains(string(content), property) {
+		t.Errorf("the summary is %q, %v", content, err)
+	}
+}
+
+// TestSummaryIsFull checks that a step which has used its summary up is left alone.
+func TestSummaryIsFull(t *testing.T) {
+	summary := filepath.Join(t.TempDir(), "summary.md")
+	full := bytes.Repeat([]byte("x"), reports.SummaryLimit)
+	if err := os.WriteFile(summary, full, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GITHUB_STEP_SUMMARY", summary)
+	if got := run(context.Background(), t, "run", "broken", "--github"); got.exit != ExitBroken {
+		t.Errorf("exit code %d: %s", got.exit, got.stderr)
+	}
+	if info, err := os.Stat(summary); err != nil || info.Size() > reports.SummaryLimit {
+		t.Errorf("the summary has %d bytes, %v", info.Size(), err)
+	}
+}
+
+// TestOutputsSurvive checks that reports are written of what was found before the engine fails, or is interrupted.
+func TestOutputsSurvive(t *testing.T) {
+	for _, test := range []struct {
+		act             string
+		suites, failing int
+		problem         string
+	}{
+		{"fails", 2, 1, "the engine failed"},
+		{"finds", 1, 1, ""},
+		{"waits", 1, 0, "interrupted after 3 executions, without a finding"},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		if test.act != "fails" {
+			cancel()
+		}
+		folder := t.TempDir()
+		junit, result := filepath.Join(folder, "junit.xml"), filepath.Join(folder, "result.json")
+		ran := run(ctx, t, "run", test.act, "--junit", junit, "--json", result)
+		cancel()
+		content, err := os.ReadFile(junit)
+		if err != nil {
+			t.Fatalf("%s: %v", ran.stderr, err)
+		}
+		var report struct {
+			Failures int        `xml:"failures,attr"`
+			Suites   []struct{} `xml:"testsuite"`
+		}
+		if err := xml.Unmarshal(content, &report); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Suites) != test.suites || report.Failures != test.failing || !strings.Contains(string(content), test.problem) {
+			t.Errorf("%s: the report is\n%s", test.act, content)
+		}
+		if again := run(context.Background(), t, "report", result); again.exit != ExitPassed {
+			t.Errorf("%s: the result cannot be rendered: %s", test.act, again.stderr)
+		}
+	}
+}
+
+// TestOutputsThatFail checks that a report which cannot be written is an error, and keeps no other from being written.
+func TestOutputsThatFail(t *testing.T) {
+	folder := t.TempDir()
+	o := &outputs{json: filepath.Join(folder, "gone", "result.json"), junit: filepath.Join(folder, "junit.xml")}
+	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
+	if err := o.write(a); err == nil || !strings.Contains(err.Error(), "result.json: cannot be written") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(o.junit); err != nil {
+		t.Error(err)
+	}
+}
