@@ -32,7 +32,7 @@ type fuzzFlags struct {
 	memory      string
 	stuck       time.Duration
 	// k and n are the shard, bytes the memory.
-	k, n  int
+	k, n    int
 	bytes   int64
 	outputs outputs
 }

@@ -33,7 +33,7 @@ Exits as that exploration does.`,
 			return a.mend(a.merge(args, out, o))
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "write the joined result, and its summary, to `DIR`")
+	c.Flags().StringVar(&out, "out", "", "write the joined result, its summary and all findings to `DIR`")
 	o.register(c)
 	return c
 }
@@ -57,6 +57,9 @@ func (a *app) merge(args []string, out string, o *outputs) error {
 	}
 	if err := makeFolder(out); err != nil {
 		return usageError{fmt.Errorf("--out: %w", err)}
+	}
+	if err := merged.Publish(out, func(file string) string { return a.replayLine(file, &replayFlags{times: 1}) }); err != nil {
+		return err
 	}
 	return a.tellNight(merged, out, o)
 }

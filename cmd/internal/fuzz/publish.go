@@ -33,11 +33,13 @@ const (
 )
 
 // folder is where the findings of a target go.
-func (s *supervisor) folder(l *ledger) string {
-	if l.Fails() {
-		return filepath.Join(s.Out, l.Name)
+func (s *supervisor) folder(l *ledger) string { return folderOf(l.Target, s.Out) }
+
+func folderOf(t *Target, out string) string {
+	if t.Fails() {
+		return filepath.Join(out, t.Name)
 	}
-	return filepath.Join(s.Out, knownFolder, l.Name)
+	return filepath.Join(out, knownFolder, t.Name)
 }
 
 // result returns what a target came to so far.
@@ -47,40 +49,87 @@ func (l *ledger) result() *history.Result {
 	return r
 }
 
-// publish writes the files of all findings of a target: those that were not shrunk yet give way to those that were. Files are named by
-// what they hold, so that the same findings have the same files.
+// publish writes the files of all findings of a target: those that were not shrunk yet give way to those that were.
 func (s *supervisor) publish(l *ledger) error {
 	r := l.result()
 	l.findings = len(r.Findings)
 	if l.File == "" {
 		return nil // nobody can replay what is built in
 	}
-	folder := s.folder(l)
-	fresh := folder + temporarySuffix
+	p := publication{folder: s.folder(l), reconcilers: l.Reconcilers, encode: l.scenario.EncodeSchedule, replay: s.Replay}
+	return p.write(r, l.deaths(), func(name string) bool { return strings.HasPrefix(name, earlyPrefix) && len(l.given) > 1 })
+}
+
+// Publish writes the files of all findings into a directory, which has a folder for each target, as [Run] does. Replay returns the
+// command line that replays a file.
+func (n *Night) Publish(out string, replay func(file string) string) error {
+	for _, t := range n.Targets {
+		if t.File == "" || t.Part.Units == 0 {
+			continue
+		}
+		t.Folder = folderOf(t.Target, out)
+		p := publication{folder: t.Folder, reconcilers: t.Reconcilers, replay: replay, encode: t.encode}
+		if err := p.write(t.Result(), t.deaths(), func(string) bool { return false }); err != nil {
+			return fmt.Errorf("%s: %w", t.text(), err)
+		}
+	}
+	return nil
+}
+
+// encode writes a schedule of the target, which names the scenario as it is seen from the file.
+func (t *NightTarget) encode(file string, f scenarios.ScheduleFile) ([]byte, error) {
+	folder, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	scenario, err := filepath.Abs(t.File)
+	if err != nil {
+		return nil, err
+	}
+	relative, err := filepath.Rel(folder, scenario)
+	if err != nil {
+		return nil, err
+	}
+	f.Scenario, f.Matrix = filepath.ToSlash(relative), t.Values
+	return scenarios.EncodeSchedule(f)
+}
+
+// publication is the folder of one target's findings. Files are named by what they hold, so that the same findings have the same files,
+// whatever was in the folder before.
+type publication struct {
+	folder      string
+	reconcilers map[string]string
+	encode      func(file string, f scenarios.ScheduleFile) ([]byte, error)
+	replay      func(file string) string
+}
+
+// write writes the files, in the place of those that are there but for those that stay.
+func (p *publication) write(r *history.Result, deaths []clustered, stays func(name string) bool) error {
+	fresh := p.folder + temporarySuffix
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	deaths := l.deaths()
-	if len(r.Findings)+len(deaths) == 0 {
+	if _, err := os.Stat(p.folder); err != nil && len(r.Findings)+len(deaths) == 0 {
 		return nil
 	}
 	if err := os.MkdirAll(fresh, 0o755); err != nil {
 		return err
 	}
+	final := func(file string) string { return filepath.Join(p.folder, filepath.Base(file)) }
 	files := &reports.Files{Folder: fresh, Encode: func(file, name string, spec *schedule.Schedule) ([]byte, error) {
-		return l.scenario.EncodeSchedule(file, scenarios.ScheduleFile{Name: name, Reconcilers: l.Reconcilers, Spec: spec})
-	}, Replay: func(file string) string { return s.Replay(filepath.Join(folder, filepath.Base(file))) }}
+		return p.encode(file, scenarios.ScheduleFile{Name: name, Reconcilers: p.reconcilers, Spec: spec})
+	}, Replay: func(file string) string { return p.replay(final(file)) }}
 	var failed error
 	for i := range r.Findings {
 		failed = errors.Join(failed, files.Save(r, i))
 	}
 	for _, d := range deaths {
-		failed = errors.Join(failed, s.writeDeath(l, d.Death, fresh, folder))
+		failed = errors.Join(failed, p.writeDeath(d.Death, fresh))
 	}
 	if failed != nil {
 		return failed
 	}
-	return swap(fresh, folder, func(name string) bool { return strings.HasPrefix(name, earlyPrefix) && len(l.given) > 1 })
+	return swap(fresh, p.folder, stays)
 }
 
 // swap puts the files of a folder in the place of those of another one, but for those that stay.
@@ -140,8 +189,8 @@ func (r *record) deaths() []clustered {
 // maxOutput is how many lines of what a process wrote its file has.
 const maxOutput = 60
 
-// writeDeath writes the file of a death, into one folder for another one.
-func (s *supervisor) writeDeath(l *ledger, d *Death, fresh, folder string) error {
+// writeDeath writes the file of a death.
+func (p *publication) writeDeath(d *Death, fresh string) error {
 	name := d.fileName()
 	var text strings.Builder
 	_, _ = fmt.Fprintf(&text, "%s\n\nFound by %s", d.Text(), d.origin()) // a Builder takes everything
@@ -153,7 +202,7 @@ func (s *supervisor) writeDeath(l *ledger, d *Death, fresh, folder string) error
 	default:
 		text.WriteString("; repeated, it did not come about again.\n")
 	}
-	line := s.Replay(filepath.Join(folder, name))
+	line := p.replay(filepath.Join(p.folder, name))
 	if d.Schedule != nil && d.Schedule.Trace != nil {
 		line += " --exact"
 	}
@@ -162,8 +211,8 @@ func (s *supervisor) writeDeath(l *ledger, d *Death, fresh, folder string) error
 		lines := strings.Split(strings.TrimSpace(d.stacks()), "\n")
 		_, _ = fmt.Fprintf(&text, "\nThe process wrote:\n%s\n", strings.Join(lines[:min(len(lines), maxOutput)], "\n"))
 	}
-	content, err := l.scenario.EncodeSchedule(filepath.Join(fresh, name), scenarios.ScheduleFile{
-		Comment: text.String(), Name: strings.TrimSuffix(name, yamlExtension), Reconcilers: l.Reconcilers,
+	content, err := p.encode(filepath.Join(fresh, name), scenarios.ScheduleFile{
+		Comment: text.String(), Name: strings.TrimSuffix(name, yamlExtension), Reconcilers: p.reconcilers,
 		Spec: cmp.Or(d.Schedule, &schedule.Schedule{}),
 	})
 	if err != nil {

@@ -325,6 +325,6 @@ func (s *summary) verdict(j *Judgement) {
 	if n.Interrupted {
 		ended = ", interrupted: the same command goes on with it"
 	}
-	s.printf("%s, %s, %d known ones, in %s with %s%s%s\n", plural(len(j.Findings), "finding"),
+	s.printf("%s, %s, %d known, in %s with %s%s%s\n", plural(len(j.Findings), "finding"),
 		plural(len(j.Deaths), "process finding"), len(j.Known), n.Elapsed.Truncate(time.Second), plural(n.Workers, "worker"), shards, ended)
 }
