@@ -111,6 +111,7 @@ type ledger struct {
 	shrinks []explore.Unit
 	early   map[string]bool // signatures of findings that were written before their units ended
 	closing bool            // no new runs
+	dirty   bool            // there are findings whose files have not been written
 	// findings is how many there were when they were last written, resumed how many executions there were before this session.
 	findings, resumed int
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -201,9 +202,7 @@ func (n *Night) mergeTarget(t *NightTarget) {
 	m.Skipped = append(slices.Clone(m.Skipped), t.Skipped...)
 	givenUp := map[string]string{}
 	for _, from := range []map[string]string{m.GivenUp, t.GivenUp} {
-		for key, why := range from {
-			givenUp[key] = why
-		}
+		maps.Copy(givenUp, from)
 	}
 	m.GivenUp = givenUp
 }

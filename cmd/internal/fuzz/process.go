@@ -110,7 +110,8 @@ func (p *process) kill() {
 // drained closes when the process has ended; until then nobody listens to what it replies.
 func (p *process) drained() <-chan struct{} {
 	go func() {
-		for range p.replies { //nolint:revive // to let the reader come to the end
+		for range p.replies {
+			continue // the reader is to come to the end
 		}
 	}()
 	return p.exited

@@ -38,6 +38,8 @@ type task struct {
 	// Opening says that it is one of those that opening the subject takes.
 	Trace   int  `json:"trace,omitempty"`
 	Opening bool `json:"opening,omitempty"`
+	// Early has findings passed on at once, before the unit has ended.
+	Early bool `json:"early,omitempty"`
 	// Stuck bounds the real time that an execution may go without a step.
 	Stuck time.Duration `json:"stuck,omitempty"`
 }

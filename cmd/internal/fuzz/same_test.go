@@ -177,7 +177,7 @@ func childOf(pid int, random *rand.Rand) int {
 		return 0
 	}
 	var all []int
-	for _, field := range strings.Fields(string(content)) {
+	for field := range strings.FieldsSeq(string(content)) {
 		var child int
 		if _, err := fmt.Sscan(field, &child); err == nil {
 			all = append(all, child)

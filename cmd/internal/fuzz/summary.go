@@ -244,16 +244,16 @@ func (s *summary) faults() {
 	var lines, never []string
 	for i := 0; i < len(keys); {
 		first := keys[i]
-		line := fmt.Sprintf("%s: %s:", first.scenario, first.call)
+		line := []string{fmt.Sprintf("%s: %s:", first.scenario, first.call)}
 		for ; i < len(keys) && keys[i].scenario == first.scenario && keys[i].call == first.call; i++ {
 			c := counts[keys[i]]
 			if c.Struck == 0 {
 				never = append(never, fmt.Sprintf("%s: %s: %s, for which there were %d occasions", first.scenario, first.call, keys[i].fault,
 					c.Eligible))
 			}
-			line += fmt.Sprintf(" %s %d/%d", keys[i].fault, c.Struck, c.Eligible)
+			line = append(line, fmt.Sprintf("%s %d/%d", keys[i].fault, c.Struck, c.Eligible))
 		}
-		lines = append(lines, line)
+		lines = append(lines, strings.Join(line, " "))
 	}
 	if s.whole {
 		s.section("FAULTS: how often each struck at each call, and on how many occasions", lines)

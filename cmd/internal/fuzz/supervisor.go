@@ -227,7 +227,7 @@ func (s *supervisor) watch(over <-chan struct{}, stop func()) {
 	ticker := time.NewTicker(statusEvery)
 	defer ticker.Stop()
 	spent, noted := s.campaign.Spent, time.Now()
-	closed := false
+	closed, published := false, time.Now()
 	for {
 		select {
 		case <-over:
@@ -241,6 +241,10 @@ func (s *supervisor) watch(over <-chan struct{}, stop func()) {
 					l.close()
 				}
 				s.changed.Broadcast()
+			}
+			if now.Sub(published) > publishEvery {
+				published = now
+				s.publishOne()
 			}
 			s.mutex.Unlock()
 			if s.Status != nil {
@@ -261,8 +265,31 @@ func (s *supervisor) watch(over <-chan struct{}, stop func()) {
 	}
 }
 
-// statusEvery is how often the status is told.
-const statusEvery = 100 * time.Millisecond
+const (
+	// statusEvery is how often the status is told.
+	statusEvery = 100 * time.Millisecond
+	// publishEvery is how often the files of a target are written anew that has new findings: those that are new are there at once, as
+	// they were met.
+	publishEvery = 500 * time.Millisecond
+)
+
+// publishOne writes the files of one target that has new findings: of what is not known to be broken first.
+func (s *supervisor) publishOne() {
+	var next *ledger
+	for _, l := range s.ledgers {
+		if l.dirty && (next == nil || l.Fails() && !next.Fails()) {
+			next = l
+		}
+	}
+	if next == nil {
+		return
+	}
+	next.dirty = false
+	if err := s.publish(next); err != nil {
+		s.broken, s.ended = errors.Join(s.broken, err), true
+		s.changed.Broadcast()
+	}
+}
 
 // end gives nothing more out.
 func (s *supervisor) end() {
@@ -391,7 +418,7 @@ func (w *slotWorker) do(ctx context.Context, j *job) error {
 	l := j.of
 	w.mutex.Lock()
 	t := &task{Target: l.index, Subject: l.Subject, Seed: w.Seed, Unit: j.unit, Corpus: j.corpus, Trace: j.trace, Opening: j.opening,
-		Stuck: w.Stuck, Seen: l.marks[w.told[l.index]:l.seen]}
+		Stuck: w.Stuck, Early: l.Fails(), Seen: l.marks[w.told[l.index]:l.seen]}
 	t.Unit.Skip = l.skip(j.key)
 	w.told[l.index] = l.seen
 	w.mutex.Unlock()
@@ -490,8 +517,9 @@ func (w *slotWorker) done(j *job, d *done) error {
 	if err := w.keepNovel(l); err != nil {
 		return err
 	}
-	if len(d.Part.Failures)+len(d.Part.Shrunk) > 0 {
-		return w.publish(l)
+	kept := func(f explore.Failure) bool { return f.Kept }
+	if len(d.Part.Shrunk) > 0 || slices.ContainsFunc(d.Part.Failures, kept) { // others add to what was found
+		l.dirty = true
 	}
 	return nil
 }
@@ -637,9 +665,7 @@ func (w *slotWorker) keepDeath(l *ledger, d *Death) {
 	if first := w.knownDeath(l, d); first == d {
 		w.log(fmt.Sprintf("%s: %s (%s)", l.text(), d.Text(), d.origin()))
 	}
-	if err := w.publish(l); err != nil {
-		w.log(err.Error())
-	}
+	l.dirty = true
 }
 
 // writeEarly writes a finding whose unit has not ended.

@@ -222,7 +222,7 @@ func (w *worker) after(e explore.Execution, h *history.History, err error) {
 		f.Schedule = w.played(h)
 		w.say(reply{Leak: &incident{f, where}})
 	}
-	if !h.Failed() || w.opening {
+	if !h.Failed() || w.opening || !w.now.Early {
 		return
 	}
 	signature := explore.Signature(h)
