@@ -142,7 +142,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"stalemate": func() {
-			a := &app{stdout: os.Stdout, stderr: os.Stderr, engine: acted{}}
+			a := &app{stdout: os.Stdout, stderr: os.Stderr, engine: acted{}, registry: noteRegistry()}
 			os.Exit(int(a.main(context.Background(), os.Args)))
 		},
 	})

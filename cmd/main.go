@@ -38,7 +38,7 @@ func Main(args []string, stdout, stderr io.Writer, registry *scenarios.Registry)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt does not wait
-	a := &app{stdout: stdout, stderr: stderr, engine: simulation{registry}}
+	a := &app{stdout: stdout, stderr: stderr, engine: simulation{registry}, registry: registry}
 	return int(a.main(ctx, args))
 }
 
@@ -50,6 +50,7 @@ const gcPercent = 400
 type app struct {
 	stdout, stderr io.Writer
 	engine         engine
+	registry       *scenarios.Registry
 	// program is what the user would type to run the command again.
 	program string
 	exit    Exit
@@ -110,7 +111,9 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
 	root.AddCommand(
 		a.explainCommand(),
+		a.fuzzCommand(),
 		a.listCommand(),
+		a.mergeCommand(),
 		a.pinCommand(),
 		a.replayCommand(),
 		a.reportCommand(),
@@ -118,6 +121,7 @@ func (a *app) root() *cobra.Command {
 		a.schemaCommand(),
 		a.shrinkCommand(),
 		a.validateCommand(),
+		a.workerCommand(),
 	)
 	return root
 }

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
+
+	"github.com/stalemate-dev/stalemate/cmd/internal/fuzz"
 )
 
 const (
@@ -58,6 +61,11 @@ func (s *status) update(p progress) {
 	}
 	line := fmt.Sprintf("%s: %s %d%s, %d executions, %d findings, %s",
 		s.file, p.strategy, p.done, of, p.executions, p.findings, now.Sub(s.begin).Truncate(time.Second))
+	s.write(line)
+}
+
+// write writes a line: over the one before it on a terminal.
+func (s *status) write(line string) {
 	if s.terminal {
 		if runes := []rune(line); s.width > 0 && len(runes) >= s.width {
 			line = string(runes[:s.width-1]) // a line that wraps could not be taken back
@@ -75,4 +83,47 @@ func (s *status) clear() {
 		_, _ = fmt.Fprint(s.w, "\r\x1b[K")
 		s.drawn = false
 	}
+}
+
+// nightStatus tells how far an exploration of many scenarios has come.
+type nightStatus struct {
+	status
+	mutex sync.Mutex // workers find things at the same time
+}
+
+// reportNightEvery is how often a line is written where there is no terminal.
+const reportNightEvery = time.Minute
+
+func newNightStatus(w io.Writer) *nightStatus {
+	s := &nightStatus{status: *newStatus(w, "")}
+	s.schedule(s.begin)
+	return s
+}
+
+// schedule says when to write next.
+func (s *nightStatus) schedule(now time.Time) {
+	s.next = now.Add(reportNightEvery)
+	if s.terminal {
+		s.next = now.Add(redrawEvery)
+	}
+}
+
+// update writes how far it has come, if it is time to.
+func (s *nightStatus) update(st fuzz.Status) {
+	now := s.now()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if now.Before(s.next) {
+		return
+	}
+	s.schedule(now)
+	s.write(st.String())
+}
+
+// log writes a line that stays.
+func (s *nightStatus) log(line string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.status.clear()
+	_, _ = fmt.Fprintln(s.w, line)
 }

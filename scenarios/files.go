@@ -1,8 +1,10 @@
 package scenarios
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -27,6 +29,8 @@ type tree struct {
 	// elsewhere opens the tree of a file outside, by its path from the file that was opened. It is nil where the tree is a
 	// repository: what is in one refers to nothing outside.
 	elsewhere func(reference string) (*tree, string, error)
+	// digest is fed with all that is read.
+	digest hash.Hash
 }
 
 // openTree opens the repository that holds a file, and returns the file's name in it. The file may be a symbolic link.
@@ -58,7 +62,7 @@ func openTree(name string) (*tree, string, error) {
 		}
 		return filepath.Join(filepath.Dir(name), fromFile)
 	}
-	t := &tree{fsys: root.FS(), folder: path.Dir(relative), display: display, close: func() { _ = root.Close() }}
+	t := &tree{fsys: root.FS(), folder: path.Dir(relative), display: display, close: func() { _ = root.Close() }, digest: sha256.New()}
 	if !isRepository {
 		t.elsewhere = func(reference string) (*tree, string, error) {
 			return openTree(filepath.Join(filepath.Dir(resolved), filepath.FromSlash(reference)))
@@ -70,12 +74,12 @@ func openTree(name string) (*tree, string, error) {
 // treeOf returns a tree of which all files count as the repository, for a file in it.
 func treeOf(fsys fs.FS, name string) *tree {
 	display := func(file string) string { return file }
-	return &tree{fsys: fsys, folder: path.Dir(name), display: display, close: func() {}}
+	return &tree{fsys: fsys, folder: path.Dir(name), display: display, close: func() {}, digest: sha256.New()}
 }
 
 // at returns the tree for a file that a file of it refers to.
 func (t *tree) at(name string) *tree {
-	return &tree{fsys: t.fsys, folder: path.Dir(name), display: t.display, close: t.close}
+	return &tree{fsys: t.fsys, folder: path.Dir(name), display: t.display, close: t.close, digest: t.digest}
 }
 
 // read returns a file's content. Its errors say what is wrong and not which file it is.
@@ -102,6 +106,8 @@ func (t *tree) read(name string) ([]byte, error) {
 	if len(data) > maxFileSize { // it grew, or its size was not known
 		return nil, tooBig(int64(len(data)))
 	}
+	_, _ = fmt.Fprintf(t.digest, "%s %d\n", path.Base(name), len(data)) // a hash takes everything
+	_, _ = t.digest.Write(data)
 	return data, nil
 }
 

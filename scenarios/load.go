@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -35,6 +36,8 @@ type Scenario struct {
 	Entry string
 	// Values are those of the matrix in this entry, by their names.
 	Values map[string]string
+	// Digest is of the content of its file, and of all files that it refers to: it changes when one of them does.
+	Digest string
 	// Manifest is what the file says, with the values of the matrix in their places; those of the first entry in the scenario
 	// that was loaded.
 	Manifest *Manifest
@@ -107,6 +110,10 @@ func load(t *tree, name string, opts Options) (*Scenario, error) {
 	diagnostics = append(diagnostics, common(combinations, found)...)
 	if err := newError(display, diagnostics); err != nil {
 		return nil, err
+	}
+	digest := hex.EncodeToString(t.digest.Sum(nil))
+	for _, entry := range entries {
+		entry.Digest = digest
 	}
 	if entries[0].Entry == "" {
 		return entries[0], nil

@@ -3,6 +3,8 @@ package scenarios
 import (
 	"fmt"
 	"maps"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,6 +44,36 @@ func (o ProgramOptions) LiveReads(otherwise bool) bool {
 // before it is used, and only read from then on.
 type Registry struct {
 	reconcilers map[string]Reconciler
+	variants    []Variant
+}
+
+// Variant is a way to run a scenario that `stalemate fuzz` explores besides the one that its file states.
+type Variant struct {
+	// Scenario is the scenario's file, or the last elements of its path: "clickhouse/recreate.yaml".
+	Scenario string
+	// Reconcilers take the place of the scenario's, by the names of controllers.
+	Reconcilers map[string]string
+	// Breaks are the properties and detectors that the variant is known to break, and "panic". Such a variant is a canary: if one of
+	// them is not found broken, the exploration is not to be trusted. If there are none, it is to break nothing.
+	Breaks []string
+	// Runs is the number of runs by seed that it takes to find them; zero if the sweeps do.
+	Runs int
+	// Doc says in one line what the variant is.
+	Doc string
+}
+
+// AddVariant registers a variant.
+func (r *Registry) AddVariant(v Variant) { r.variants = append(r.variants, v) }
+
+// AllVariants returns the variants of all scenarios, in the order in which they were registered.
+func (r *Registry) AllVariants() []Variant { return slices.Clone(r.variants) }
+
+// Variants returns the variants of a scenario's file, in the order in which they were registered.
+func (r *Registry) Variants(file string) []Variant {
+	whole := "/" + filepath.ToSlash(filepath.Clean(file))
+	return slices.DeleteFunc(slices.Clone(r.variants), func(v Variant) bool {
+		return !strings.HasSuffix(whole, "/"+strings.TrimPrefix(path.Clean(v.Scenario), "/"))
+	})
 }
 
 // Add registers a reconciler under a name, "operator/variant" by convention. It panics if the name is taken or empty, or if

@@ -93,6 +93,11 @@ func (d *deviations) tell(h *history.History) {
 	h.Deviations = d.constraints
 	h.Lateness = latenciesOf(d.arrivals, func(a *arrival) time.Duration { return a.late })
 	if h.Trace != nil {
-		h.Trace.Latencies = latenciesOf(d.arrivals, func(a *arrival) time.Duration { return a.chosen })
+		h.Trace.Latencies = d.chosenLatencies()
 	}
+}
+
+// chosenLatencies are the delays that the strategy has chosen so far.
+func (d *deviations) chosenLatencies() []schedule.Latency {
+	return latenciesOf(d.arrivals, func(a *arrival) time.Duration { return a.chosen })
 }

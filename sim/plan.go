@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -25,6 +26,17 @@ type Plan struct {
 	Record bool
 	// State has the run say where it ended, see [history.History.State].
 	State bool
+	// Recording, if set with Record, is called before every step that the trace has, that step included: whoever writes down what
+	// it gets knows of a run that ends the process which step did. What it gets is valid until it returns.
+	Recording func(Recorded)
+}
+
+// Recorded is what a run has come to so far.
+type Recorded struct {
+	// Trace so far, with the step that is about to be taken.
+	Trace *schedule.Trace
+	// Faults of the plan, and those that the strategy injected so far.
+	Faults []history.FaultResult
 }
 
 // PlanOf returns the plan of a schedule.

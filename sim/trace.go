@@ -28,6 +28,10 @@ func (e *engine) recordStep(s stepper) {
 	if tied > 0 {
 		trace.Ties = append(trace.Ties, schedule.Tie{Step: len(trace.Steps) - 1, Index: tied})
 	}
+	if e.plan.Recording != nil {
+		trace.Latencies = e.deviations.chosenLatencies()
+		e.plan.Recording(Recorded{Trace: trace, Faults: e.history.Faults})
+	}
 }
 
 // follower is a strategy that follows a trace: it is asked for every step, also where there is no choice, and for delays

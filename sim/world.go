@@ -317,7 +317,7 @@ func (e *engine) abandonTo(leak *leakError) {
 		e.history.Unfinished = append(e.history.Unfinished, "goroutines that may wait for those of a process which died have not ended")
 	} else {
 		for _, g := range leak.goroutines() {
-			e.history.Unfinished = append(e.history.Unfinished, "a goroutine that has not ended: "+g)
+			e.history.Unfinished = append(e.history.Unfinished, history.LeakedGoroutine+g)
 		}
 	}
 	if e.settling {

@@ -3,6 +3,8 @@
 package reference
 
 import (
+	"path"
+
 	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/clickhouse"
 	"github.com/stalemate-dev/stalemate/scenarios/example"
@@ -39,9 +41,14 @@ func Folders() []Folder {
 	}
 }
 
-// Register adds all reference reconcilers to a registry.
+// Register adds all reference reconcilers to a registry, and their track record as the variants that scenarios are explored with.
 func Register(r *scenarios.Registry) {
 	for _, folder := range Folders() {
 		folder.Register(r)
+		for _, row := range folder.Track() {
+			r.AddVariant(scenarios.Variant{
+				Scenario: path.Join(folder.Name, row.Scenario), Reconcilers: row.Reconcilers(), Breaks: row.Breaks, Runs: row.Runs, Doc: row.Bug,
+			})
+		}
 	}
 }

@@ -69,6 +69,8 @@ type Options struct {
 	Found func(*history.Finding) error
 	// Before, if set, is called before every execution, whatever it is for. Its error ends the exploration.
 	Before func(Execution) error
+	// After, if set, is called after every execution: with its history or, where there is none, with the error.
+	After func(Execution, *history.History, error)
 }
 
 // Progress is how far an exploration is.
@@ -337,13 +339,17 @@ func (x *explorer) run(purpose Purpose, plan sim.Plan) (*history.History, error)
 		x.tally.Skipped++
 		return nil, errSkipped
 	}
+	e := Execution{Number: x.number, Purpose: purpose, Strategy: x.strategy.Name, Seed: plan.Seed, plan: &plan}
 	if x.options.Before != nil {
-		err := x.options.Before(Execution{Number: x.number, Purpose: purpose, Strategy: x.strategy.Name, Seed: plan.Seed, plan: &plan})
-		if err != nil {
+		if err := x.options.Before(e); err != nil {
 			return nil, err
 		}
 	}
-	return x.world.Run(plan)
+	h, err := x.world.Run(plan)
+	if x.options.After != nil {
+		x.options.After(e, h, err)
+	}
+	return h, err
 }
 
 // recorder executes a plan for its trace.

@@ -125,3 +125,6 @@ func (e *Execution) Schedule() *schedule.Schedule {
 	}
 	return s
 }
+
+// Record has the run tell what it does, see [sim.Plan.Recording]. It changes nothing in the run.
+func (e *Execution) Record(to func(sim.Recorded)) { e.plan.Record, e.plan.Recording = true, to }
