@@ -139,6 +139,7 @@ func loadEntry(t *tree, doc *document, c combination, opts Options) (*Scenario, 
 	s.access = l.loadAccess()
 	script := l.loadScript()
 	s.steps = len(script)
+	l.checkNodes(s.given, script)
 	s.properties = l.compile(ruleLists{l.manifest.Spec.Variables, l.manifest.Spec.Properties}, ruleLists{})
 	if len(l.diagnostics) == 0 {
 		s.racers = l.racers(script)

@@ -407,7 +407,7 @@ func valueOf(expression ast.Expr) string {
 			return "string, or selector"
 		case "any":
 			return "—"
-		case "string", "Reads", "RacerType", "VariableTime", "Outcome", "WhenUnmatched":
+		case "string", "Reads", "RacerType", "DetectorType", "VariableTime", "Outcome", "WhenUnmatched":
 			return "string"
 		}
 		return "mapping"
