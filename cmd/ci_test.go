@@ -100,7 +100,7 @@ func readCI(t *testing.T, file string) []byte {
 }
 
 // TestWorkflows checks the workflows by rules of the kind that actionlint has: what refers to something, there is; and by what is
-// good practice: the least permissions, pinned actions, a limit in time, and no expressions within scripts.
+// good practice: the least permissions, byHash actions, a limit in time, and no expressions within scripts.
 func TestWorkflows(t *testing.T) {
 	for file, w := range workflows(t) {
 		t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
@@ -127,7 +127,7 @@ func checkCron(t *testing.T, cron string) {
 	}
 }
 
-var pinned = regexp.MustCompile(`^[\w-]+/[\w./-]+@[0-9a-f]{40}$`)
+var byHash = regexp.MustCompile(`^[\w-]+/[\w./-]+@[0-9a-f]{40}$`)
 
 func checkJob(t *testing.T, w *workflow, name string, j *job) {
 	t.Helper()
@@ -148,8 +148,8 @@ func checkJob(t *testing.T, w *workflow, name string, j *job) {
 		switch {
 		case (s.Uses == "") == (s.Run == ""):
 			t.Errorf("%s: want one of uses and run", where)
-		case s.Uses != "" && !pinned.MatchString(s.Uses):
-			t.Errorf("%s: %s is not pinned by a hash", where, s.Uses)
+		case s.Uses != "" && !byHash.MatchString(s.Uses):
+			t.Errorf("%s: %s is not byHash by a hash", where, s.Uses)
 		case strings.Contains(s.Run, "${{"):
 			t.Errorf("%s: an expression in a script, which whoever starts the workflow could write: use env", where)
 		}
@@ -178,7 +178,7 @@ func needs(j *job) []string {
 
 var (
 	expression = regexp.MustCompile(`\$\{\{(.*?)\}\}`)
-	reference  = regexp.MustCompile(`\b(inputs|matrix|needs|steps|env|secrets|github|runner)\.([\w-]+)`)
+	mention    = regexp.MustCompile(`\b(inputs|matrix|needs|steps|env|secrets|github|runner)\.([\w-]+)`)
 )
 
 // githubs are the properties of the context github that there are, of those that workflows use.
@@ -188,7 +188,7 @@ var githubs = []string{"ref", "run_attempt", "run_id", "workflow"}
 func checkExpressions(t *testing.T, w *workflow, j *job, text string) {
 	t.Helper()
 	for _, e := range expression.FindAllStringSubmatch(text, -1) {
-		for _, r := range reference.FindAllStringSubmatch(e[1], -1) {
+		for _, r := range mention.FindAllStringSubmatch(e[1], -1) {
 			known := false
 			switch r[1] {
 			case "inputs":

@@ -41,9 +41,12 @@ type KubeletOptions struct {
 	Lost []Outage
 	// Binds makes the kubelet bind pods itself, for a scenario without a scheduler.
 	Binds bool
-	// Node is the node that pods are then bound to; empty means "node1".
+	// Node is the node that pods are then bound to; empty means [DefaultNode].
 	Node string
 }
+
+// DefaultNode is the node that a kubelet binds pods to which is told of no other.
+const DefaultNode = "node1"
 
 // PodFailure says which pods fail, by their labels, and how. Of several for a pod the first one counts.
 type PodFailure struct {
@@ -94,7 +97,7 @@ type podAge struct {
 
 // NewKubelet returns the kubelets for one run.
 func NewKubelet(options KubeletOptions) *Kubelet {
-	options.Node = cmp.Or(options.Node, "node1")
+	options.Node = cmp.Or(options.Node, DefaultNode)
 	return &Kubelet{
 		options: options, ages: map[types.UID]podAge{}, failed: make([]int, len(options.Fails)), lost: map[string]bool{},
 	}

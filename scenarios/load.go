@@ -146,6 +146,7 @@ func loadEntry(t *tree, doc *document, c combination, opts Options) (*Scenario, 
 	s.access = l.loadAccess()
 	script := l.loadScript()
 	s.steps = len(script)
+	l.checkNodes(s.given, script)
 	s.properties = l.compile(ruleLists{variables: l.manifest.Spec.Variables, properties: l.manifest.Spec.Properties}, ruleLists{})
 	if len(l.diagnostics) == 0 {
 		s.racers = l.racers(script)

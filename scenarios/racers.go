@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ type racerType struct {
 	block string
 	// withScript is set for racers that are part of the script rather than of the cluster.
 	withScript bool
+	// several is set for racers that are about one object, of which there may be many.
+	several bool
 	// build returns what makes the racer of a run.
 	build func(l *loader, r Racer) func() sim.Racer
 }
@@ -82,9 +85,10 @@ var racerTypes = map[RacerType]racerType{
 		},
 	},
 	RacerHorizontalPodAutoscaler: {
-		doc:   "kube-controller-manager's horizontal pod autoscaler, which is told what the metrics would lead to",
-		block: "horizontalPodAutoscaler",
-		build: buildAutoscaler,
+		doc:     "kube-controller-manager's horizontal pod autoscaler, which is told what the metrics would lead to",
+		block:   "horizontalPodAutoscaler",
+		several: true,
+		build:   buildAutoscaler,
 	},
 	RacerNodeLifecycle: {
 		doc: "what kube-controller-manager does about a lost node: taints it, evicts its pods, and deletes them if the node is gone",
@@ -114,6 +118,7 @@ var racerTypes = map[RacerType]racerType{
 		doc:        "changes an annotation again and again, like a tool that stamps what it has seen",
 		block:      "annotator",
 		withScript: true,
+		several:    true,
 		build:      buildAnnotator,
 	},
 }
@@ -126,7 +131,7 @@ func buildKubelet(l *loader, r Racer) func() sim.Racer {
 		options.Wedged = r.Kubelet.Wedged
 		options.CompletesAfter = duration(r.Kubelet.CompletesAfter)
 		for _, f := range r.Kubelet.Fails {
-			options.Fails = append(options.Fails, racer.PodFailure{Labels: f.Labels, Times: f.Times, ExitCode: f.ExitCode})
+			options.Fails = append(options.Fails, racer.PodFailure{Labels: f.Labels, Times: value(f.Times), ExitCode: value(f.ExitCode)})
 		}
 		if r.Kubelet.Unready != nil {
 			options.Unready = r.Kubelet.Unready.Images
@@ -140,9 +145,19 @@ func buildKubelet(l *loader, r Racer) func() sim.Racer {
 func outages(k *Kubelet) []racer.Outage {
 	var lost []racer.Outage
 	for _, n := range k.Lost {
-		lost = append(lost, racer.Outage{Node: n.Node, At: duration(n.At), Back: duration(n.Back)})
+		lost = append(lost, racer.Outage{Node: n.Node, At: n.at(), Back: duration(n.Back)})
 	}
 	return lost
+}
+
+// at and back are when a node is lost, and when it is back.
+func (n LostNode) at() time.Duration { return duration(n.At) }
+
+func (n LostNode) back() time.Duration {
+	if n.Back == nil {
+		return math.MaxInt64
+	}
+	return n.Back.Duration
 }
 
 // outages returns the nodes that any kubelet loses.
@@ -167,7 +182,7 @@ func buildAutoscaler(l *loader, r Racer) func() sim.Racer {
 	options.Namespace = l.namespace(kind, block.Namespace)
 	for _, recommended := range block.Recommends {
 		options.Recommends = append(options.Recommends, racer.Recommendation{
-			At: duration(recommended.At), Replicas: recommended.Replicas,
+			At: duration(recommended.At), Replicas: value(recommended.Replicas),
 		})
 	}
 	return func() sim.Racer { return racer.NewHorizontalPodAutoscaler(options) }
@@ -211,6 +226,15 @@ func duration(d *metav1.Duration) time.Duration {
 		return 0
 	}
 	return d.Duration
+}
+
+// value returns a number that may be left out.
+func value[T any](p *T) T {
+	var v T
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 // racers puts the racers together, the script last: it is told against the cluster that the others make.

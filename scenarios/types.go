@@ -71,7 +71,7 @@ type Spec struct {
 
 // Detector switches one detector.
 type Detector struct {
-	// Type says what it looks for.
+	// Type says what it looks for: the name of a detector, as `stalemate list` prints it.
 	Type DetectorType `json:"type"`
 	// Enabled switches it on, as if unset, or off.
 	Enabled *bool `json:"enabled,omitempty"`
@@ -135,7 +135,8 @@ const (
 	ReadsLive Reads = "Live"
 )
 
-// Racer is a competitor of the operators: a union of `type` and at most the block of that type.
+// Racer is a competitor of the operators: a union of `type` and at most the block of that type. One plays its part for the whole
+// cluster, so there is one of each type; there may be several autoscalers and several annotators, each about another object.
 type Racer struct {
 	// Name of the racer: the `actor` of selectors, and the column of reports. A DNS label.
 	Name string `json:"name"`
@@ -238,14 +239,14 @@ type FailingPods struct {
 	// "batch.kubernetes.io/job-completion-index".
 	Labels map[string]string `json:"labels"`
 	// Times is how often it happens, counted over all these pods. Every time by default.
-	Times int `json:"times,omitempty"`
+	Times *int `json:"times,omitempty"`
 	// ExitCode of the containers; 1 by default.
-	ExitCode int32 `json:"exitCode,omitempty"`
+	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
 // LostNode is a node that is lost.
 type LostNode struct {
-	// Node is its name.
+	// Node is its name. There must be an object of that name, or a given pod on it; without a Scheduler pods are put on "node1".
 	Node string `json:"node"`
 	// At is when it is lost, in virtual time since the script began. At once by default.
 	At *metav1.Duration `json:"at,omitempty"`
@@ -263,7 +264,7 @@ type HorizontalPodAutoscaler struct {
 	// Namespace of the object or the target; "default" if empty.
 	Namespace string `json:"namespace,omitempty"`
 	// Recommends are the numbers of replicas that the metrics lead to from some time on, in this order. Before the first, the
-	// number there is is right.
+	// number there is is right. A target needs one.
 	Recommends []Recommendation `json:"recommends,omitempty"`
 }
 
@@ -280,7 +281,7 @@ type Recommendation struct {
 	// At is when it begins to be right, in virtual time since the script began. At once by default.
 	At *metav1.Duration `json:"at,omitempty"`
 	// Replicas is the number.
-	Replicas int32 `json:"replicas"`
+	Replicas *int32 `json:"replicas"`
 }
 
 // Annotator configures a racer of type Annotator: Get, change the annotation, Update, every so often, until the number of

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -165,10 +166,15 @@ func (v *validator) actors(spec *field.Path) {
 		name(controller.Name, path.Child("name"))
 		v.controller(controller, path)
 	}
+	played := map[RacerType]string{}
 	for i, racer := range v.spec.Racers {
 		path := spec.Child("racers").Index(i)
 		name(racer.Name, path.Child("name"))
 		v.racer(racer, path)
+		if other, twice := played[racer.Type]; twice && !racerTypes[racer.Type].several {
+			v.add(field.Invalid(path.Child("type"), racer.Type, fmt.Sprintf("%q plays it for the whole cluster already", other)))
+		}
+		played[racer.Type] = racer.Name
 	}
 }
 
@@ -194,9 +200,7 @@ func (v *validator) controller(c Controller, path *field.Path) {
 	if account.Name != "" {
 		v.subdomain(account.Name, path.Child("name"))
 	}
-	if account.Namespace != "" {
-		v.label(account.Namespace, path.Child("namespace"))
-	}
+	v.namespace(account.Namespace, path.Child("namespace"))
 }
 
 // reconciler checks the name of a reconciler.
@@ -257,7 +261,7 @@ func (v *validator) kubelet(k *Kubelet, path *field.Path) {
 		v.unready(k.Unready, path.Child("unready", "images"))
 	}
 	for i, pod := range k.Wedged {
-		v.required(pod, "the name of a pod", path.Child("wedged").Index(i))
+		v.pod(pod, path.Child("wedged").Index(i))
 	}
 	v.positive(k.CompletesAfter, path.Child("completesAfter"))
 	for i, f := range k.Fails {
@@ -268,6 +272,25 @@ func (v *validator) kubelet(k *Kubelet, path *field.Path) {
 	}
 	for i, n := range k.Lost {
 		v.lost(n, path.Child("lost").Index(i))
+		for j, other := range k.Lost[:i] {
+			if n.Node == other.Node && n.at() < other.back() && other.at() < n.back() {
+				v.add(field.Invalid(path.Child("lost").Index(i), n.Node, fmt.Sprintf("it is lost then already, by lost[%d]", j)))
+			}
+		}
+	}
+}
+
+// pod checks what names a pod, with its namespace or without.
+func (v *validator) pod(name string, path *field.Path) {
+	if !v.required(name, "the name of a pod", path) {
+		return
+	}
+	namespace, bare, both := strings.Cut(name, "/")
+	if !both {
+		namespace, bare = DefaultNamespace, name
+	}
+	for _, problem := range slices.Concat(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(bare)) {
+		v.add(field.Invalid(path, name, `write "name" or "namespace/name": `+problem))
 	}
 }
 
@@ -276,7 +299,9 @@ func (v *validator) unready(u *UnreadyPods, path *field.Path) {
 		v.add(field.Required(path, "the images of the pods that never become ready"))
 	}
 	for i, image := range u.Images {
-		v.required(image, "an image", path.Index(i))
+		if v.required(image, "an image", path.Index(i)) && strings.TrimSpace(image) != image {
+			v.add(field.Invalid(path.Index(i), image, "no pod has an image with white space around it"))
+		}
 	}
 }
 
@@ -284,19 +309,24 @@ func (v *validator) failing(f FailingPods, path *field.Path) {
 	if len(f.Labels) == 0 {
 		v.add(field.Required(path.Child("labels"), "the labels of the pods that fail"))
 	}
-	if f.Times < 0 {
-		v.add(field.Invalid(path.Child("times"), f.Times, "must not be negative"))
+	v.errs = append(v.errs, metav1validation.ValidateLabels(f.Labels, path.Child("labels"))...)
+	if f.Times != nil && *f.Times <= 0 {
+		v.add(field.Invalid(path.Child("times"), *f.Times, "must be greater than 0; leave it out for every time"))
 	}
-	if f.ExitCode < 0 || f.ExitCode > 255 {
-		v.add(field.Invalid(path.Child("exitCode"), f.ExitCode, "must be between 1 and 255"))
+	if f.ExitCode != nil && (*f.ExitCode < 1 || *f.ExitCode > 255) {
+		v.add(field.Invalid(path.Child("exitCode"), *f.ExitCode, "must be between 1 and 255: 0 is no failure"))
 	}
 }
 
 func (v *validator) lost(n LostNode, path *field.Path) {
 	v.required(n.Node, "the name of a node", path.Child("node"))
 	v.notNegative(n.At, path.Child("at"))
-	if n.Back != nil && n.Back.Duration <= duration(n.At) {
+	switch {
+	case n.Back == nil:
+	case n.Back.Duration <= duration(n.At):
 		v.add(field.Invalid(path.Child("back"), n.Back.Duration.String(), "must be later than at; leave it out for never"))
+	case n.Back.Duration > longestSpan:
+		v.add(tooLong(n.Back.Duration, path.Child("back")))
 	}
 }
 
@@ -309,8 +339,13 @@ func (v *validator) autoscaler(a *HorizontalPodAutoscaler, path *field.Path) {
 	case a.Name != "":
 		v.add(field.Forbidden(path.Child("target"), "the HorizontalPodAutoscaler object says what to scale; leave out one of the two"))
 	default:
-		v.scalable(a.Target, a.Namespace, path.Child("target"))
+		v.scalable(a.Target, a.Namespace, path)
+		if len(a.Recommends) == 0 {
+			v.add(field.Required(path.Child("recommends"), "say how many replicas are right: without a number nothing is ever scaled"))
+		}
 	}
+	v.namespace(a.Namespace, path.Child("namespace"))
+	v.objectName("HorizontalPodAutoscaler", a.Name, path.Child("name"))
 	var last time.Duration
 	for i, r := range a.Recommends {
 		at := path.Child("recommends").Index(i)
@@ -319,20 +354,24 @@ func (v *validator) autoscaler(a *HorizontalPodAutoscaler, path *field.Path) {
 			v.add(field.Invalid(at.Child("at"), duration(r.At).String(), "must not be earlier than the one before"))
 		}
 		last = duration(r.At)
-		if r.Replicas < 0 {
-			v.add(field.Invalid(at.Child("replicas"), r.Replicas, "must not be negative"))
+		switch {
+		case r.Replicas == nil:
+			v.add(field.Required(at.Child("replicas"), "say how many"))
+		case *r.Replicas < 0:
+			v.add(field.Invalid(at.Child("replicas"), *r.Replicas, "must not be negative"))
 		}
 	}
 }
 
-// scalable checks that there is such a kind, and that it has a scale subresource.
+// scalable checks the target of an autoscaler: that there is such a kind, and that it has a scale subresource.
 func (v *validator) scalable(t *ScaleTarget, namespace string, path *field.Path) {
-	v.object(t.Kind, namespace, t.Name, path)
-	if v.kinds == nil {
+	v.object(t.Kind, "", t.Name, path.Child("target"))
+	if v.kinds == nil || v.kinds.ByName(t.Kind) == nil {
 		return
 	}
-	if kind := v.kinds.ByName(t.Kind); kind != nil && kind.Scale == nil {
-		v.add(field.Invalid(path.Child("kind"), t.Kind, "it has no scale subresource"))
+	v.kind(t.Kind, namespace, path)
+	if v.kinds.ByName(t.Kind).Scale == nil {
+		v.add(field.Invalid(path.Child("target", "kind"), t.Kind, "it has no scale subresource"))
 	}
 }
 
@@ -342,8 +381,11 @@ func (v *validator) annotator(a *Annotator, path *field.Path) {
 		return
 	}
 	v.object(a.Kind, a.Namespace, a.Name, path)
-	if a.Every.Duration <= 0 {
-		v.add(field.Invalid(path.Child("every"), a.Every.Duration.String(), "must be longer than 0s"))
+	switch every := a.Every.Duration; {
+	case every <= 0:
+		v.add(field.Invalid(path.Child("every"), every.String(), "must be longer than 0s"))
+	case every > longestSpan:
+		v.add(tooLong(every, path.Child("every")))
 	}
 	if a.Times <= 0 {
 		v.add(field.Invalid(path.Child("times"), a.Times, "must be greater than 0"))
@@ -358,8 +400,22 @@ func (v *validator) annotator(a *Annotator, path *field.Path) {
 // object checks the three fields that name an object.
 func (v *validator) object(kind, namespace, name string, path *field.Path) {
 	v.required(name, "the name of the object", path.Child("name"))
+	v.namespace(namespace, path.Child("namespace"))
 	if v.required(kind, "the kind of the object", path.Child("kind")) {
 		v.kind(kind, namespace, path)
+		v.objectName(kind, name, path.Child("name"))
+	}
+}
+
+// objectName checks that an object of a kind can have such a name.
+func (v *validator) objectName(kind, name string, path *field.Path) {
+	if v.kinds == nil || name == "" {
+		return
+	}
+	if row := v.kinds.ByName(kind); row != nil {
+		for _, problem := range row.ValidName(name, false) {
+			v.add(field.Invalid(path, name, problem))
+		}
 	}
 }
 
@@ -375,6 +431,13 @@ func (v *validator) kind(kind, namespace string, path *field.Path) {
 	}
 	if !row.Namespaced && namespace != "" {
 		v.add(field.Forbidden(path.Child("namespace"), fmt.Sprintf("objects of kind %s have no namespace", kind)))
+	}
+}
+
+// namespace checks the name of a namespace that may be left out.
+func (v *validator) namespace(name string, path *field.Path) {
+	if name != "" {
+		v.label(name, path)
 	}
 }
 
@@ -409,8 +472,12 @@ func isBuiltin(kind string, groups ...string) bool {
 }
 
 func (v *validator) notNegative(d *metav1.Duration, path *field.Path) {
-	if d != nil && d.Duration < 0 {
+	switch {
+	case d == nil:
+	case d.Duration < 0:
 		v.add(field.Invalid(path, d.Duration.String(), "must not be negative"))
+	case d.Duration > longestSpan:
+		v.add(tooLong(d.Duration, path))
 	}
 }
 
@@ -543,6 +610,7 @@ func (v *validator) variables(path *field.Path) {
 		}
 		if list != nil && v.required(list.Kind, "the kind of the objects", path.Child("list", "kind")) {
 			v.kind(list.Kind, list.Namespace, path.Child("list"))
+			v.namespace(list.Namespace, path.Child("list", "namespace"))
 		}
 	}
 }

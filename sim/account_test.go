@@ -44,7 +44,10 @@ func TestGapOfUnknownKind(t *testing.T) {
 // complainer is a racer that finds fault with the scenario.
 type complainer struct{}
 
-func (complainer) Start(env sim.RacerEnv) { env.Problem("step 1 was refused") }
+func (complainer) Start(env sim.RacerEnv) {
+	env.Problem("step 1 was refused")
+	env.Problem("step 1 was refused") // which is no second problem
+}
 
 func TestProblemsAreKept(t *testing.T) {
 	config := newConfig(func(context.Context, ctrlclient.Client, *corev1.ConfigMap) (ctrl.Result, error) {

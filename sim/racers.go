@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -91,10 +92,13 @@ func (a *racerActor) Log(message string) {
 	e.history.Logs = append(e.history.Logs, history.Log{At: e.clock, Actor: a.config.Name, Record: e.last, Message: message})
 }
 
-// Problem implements RacerEnv.
+// Problem implements RacerEnv. One that comes up again and again is one problem.
 func (a *racerActor) Problem(message string) {
 	a.Log(message)
-	a.engine.history.Problems = append(a.engine.history.Problems, a.config.Name+": "+message)
+	h, problem := a.engine.history, a.config.Name+": "+message
+	if !slices.Contains(h.Problems, problem) {
+		h.Problems = append(h.Problems, problem)
+	}
 }
 
 // gather lists the steps the racer may take.

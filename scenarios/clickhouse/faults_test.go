@@ -3,18 +3,15 @@ package clickhouse
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
 
 // TestSingleFaults lets each fault that a scenario allows strike at each call of the default order, one in each run, and
@@ -37,25 +34,8 @@ func TestSingleFaults(t *testing.T) {
 					}
 				}
 			}
-			golden(t, "testdata/faults/"+strings.TrimSuffix(file, ".yaml")+".txt", b.String())
+			simtrack.Golden(t, "testdata/faults/"+strings.TrimSuffix(file, ".yaml")+".txt", b.String())
 		})
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("SIM_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; run with SIM_UPDATE=1 to write it", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s (-want +got), run with SIM_UPDATE=1 to accept:\n%s", file, diff)
 	}
 }
 
@@ -63,22 +43,9 @@ func golden(t *testing.T, file, got string) {
 // properties that were broken.
 func singleFaults(t *testing.T, file, reconciler string) (struck int, broken map[string][]string) {
 	t.Helper()
-	registry := &scenarios.Registry{}
-	Register(registry)
-	scenario, err := scenarios.Load(file, scenarios.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := scenario.Config(registry, map[string]string{"operator": reconciler})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	world := newWorld(t, file, reconciler)
 	broken = map[string][]string{}
-	_, faults := explore.Candidates(run(t, world, sim.Plan{}), config)
+	_, faults := explore.Candidates(run(t, world, sim.Plan{}), world.Config())
 	for _, fault := range faults {
 		h := run(t, world, sim.Plan{Faults: []schedule.Fault{fault}})
 		if len(h.Faults) != 1 || !h.Faults[0].Struck {

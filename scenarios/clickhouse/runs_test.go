@@ -13,6 +13,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
 
 // The steps of the race, as runs name them.
@@ -35,24 +36,14 @@ var cascade = []string{
 
 func newWorld(t *testing.T, file, reconciler string) *sim.World {
 	t.Helper()
-	registry := &scenarios.Registry{}
-	Register(registry)
-	for _, bug := range planted {
-		bug.register(registry)
+	register := func(registry *scenarios.Registry) {
+		Register(registry)
+		for _, bug := range planted {
+			bug.register(registry)
+		}
 	}
-	scenario, err := scenarios.Load(file, scenarios.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := scenario.Config(registry, map[string]string{"operator": reconciler})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return world
+	scenario, registry := simtrack.Load(t, register, file)
+	return simtrack.World(t, scenario, registry, map[string]string{"operator": reconciler})
 }
 
 func run(t *testing.T, world *sim.World, plan sim.Plan) *history.History {

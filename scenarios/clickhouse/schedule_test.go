@@ -8,30 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stalemate-dev/stalemate/scenarios"
-	"github.com/stalemate-dev/stalemate/sim"
-	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
-
-// runSchedule runs a schedule with a reconciler in place of the scenario's.
-func runSchedule(t *testing.T, file, reconciler string) *history.History {
-	t.Helper()
-	registry := &scenarios.Registry{}
-	Register(registry)
-	s, err := scenarios.LoadSchedule(file, scenarios.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := s.Config(registry, map[string]string{"operator": reconciler})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run(t, world, sim.PlanOf(s.Spec))
-}
 
 // TestPinnedSchedule checks that the schedule which tells issue 1990 still brings it about, and that in the versions with a
 // fix the same order does no harm: they meet the conflict, too.
@@ -40,7 +19,7 @@ func TestPinnedSchedule(t *testing.T) {
 	broken := []string{"completed-means-replaced", "create-only-when-gone", "completed-means-another-set"}
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			h := runSchedule(t, file, v.name)
+			h, _ := simtrack.Replay(t, Register, file, map[string]string{"operator": v.name})
 			if !h.Constraints[0].Matched {
 				t.Errorf("the order did not come about: %s", h.Constraints[0])
 			}

@@ -2,10 +2,8 @@ package leaderworkerset
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,43 +16,17 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
-
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
-
-func load(t *testing.T, file string) (*scenarios.Scenario, *scenarios.Registry) {
-	t.Helper()
-	registry := &scenarios.Registry{}
-	Register(registry)
-	scenario, err := scenarios.Load(file, scenarios.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return scenario, registry
-}
 
 func newWorld(t *testing.T, scenario *scenarios.Scenario, registry *scenarios.Registry, reconciler string) *sim.World {
 	t.Helper()
-	config, err := scenario.Config(registry, map[string]string{"lws": reconciler})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return world
+	return simtrack.World(t, scenario, registry, map[string]string{"lws": reconciler})
 }
 
 func run(t *testing.T, world *sim.World, plan sim.Plan) *history.History {
 	t.Helper()
-	h, err := world.Run(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.Outcome != history.Terminal {
-		t.Fatalf("the run ended %s: %s", h.Outcome, h.Reason)
-	}
+	h := simtrack.Run(t, world, plan)
 	for _, verdict := range h.Verdicts {
 		unused := verdict.Status == property.NotExercised && verdict.Property.Type == property.Request
 		if verdict.Status != property.Held && verdict.Status != property.Broken && !unused {
@@ -64,28 +36,10 @@ func run(t *testing.T, world *sim.World, plan sim.Plan) *history.History {
 	return h
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update || os.Getenv("SIM_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; run with -update to write it", err)
-	}
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s (-want +got), run with -update to accept:\n%s", file, diff)
-	}
-}
-
 // TestDefaultOrder compares what every version makes of every way to delete and create again, without interference, with a
 // golden file: the properties that are broken. It does so twice: the histories must be the same.
 func TestDefaultOrder(t *testing.T) {
-	scenario, registry := load(t, "delete-recreate.yaml")
+	scenario, registry := simtrack.Load(t, Register, "delete-recreate.yaml")
 	var b strings.Builder
 	for _, entry := range scenario.Entries() {
 		fmt.Fprintf(&b, "%s\n", entry.Entry)
@@ -98,7 +52,7 @@ func TestDefaultOrder(t *testing.T) {
 			fmt.Fprintf(&b, "  %s: %s\n", v.name, cmp.Or(strings.Join(track.Stated(h), ", "), "holds"))
 		}
 	}
-	golden(t, "default-order.txt", b.String())
+	simtrack.Golden(t, "testdata/default-order.txt", b.String())
 }
 
 // call names a call without its actor and its number.
@@ -113,7 +67,7 @@ func call(r history.Record) string {
 // TestCalls compares the calls of the operator, pass by pass, with golden files: of an LWS whose predecessor is gone, and of one
 // that adopts its set and updates it. A cached read with the same answer as the one before it is not told again.
 func TestCalls(t *testing.T) {
-	scenario, registry := load(t, "delete-recreate.yaml")
+	scenario, registry := simtrack.Load(t, Register, "delete-recreate.yaml")
 	for _, policy := range []string{"Background", "Orphan"} {
 		t.Run(policy, func(t *testing.T) {
 			entry, err := scenario.Select(map[string]string{"policy": policy, "delay": "0s", "reads": "Cached", "again": "lws-changed"})
@@ -137,7 +91,7 @@ func TestCalls(t *testing.T) {
 				}
 				b.WriteString("\n")
 			}
-			golden(t, "calls-"+strings.ToLower(policy)+".txt", b.String())
+			simtrack.Golden(t, "testdata/calls-"+strings.ToLower(policy)+".txt", b.String())
 		})
 	}
 }
@@ -145,7 +99,7 @@ func TestCalls(t *testing.T) {
 // TestRace holds the garbage collector back from the old set until the operator has applied the new one: fatal in the versions
 // that take any set of the name, and harmless in the one that looks whose it is.
 func TestRace(t *testing.T) {
-	scenario, registry := load(t, "background.yaml")
+	scenario, registry := simtrack.Load(t, Register, "background.yaml")
 	slow := sim.Plan{Constraints: []schedule.Constraint{{Order: &schedule.Order{
 		Hold:  schedule.Selector{Actor: "gc", Verbs: []schedule.Verb{schedule.Delete}, Kind: "StatefulSet"},
 		Until: schedule.Selector{Actor: "lws", Verbs: []schedule.Verb{schedule.Patch}, Kind: "StatefulSet", Occurrence: 2},
@@ -178,7 +132,7 @@ func TestRace(t *testing.T) {
 
 // TestForced checks that the fix does what it is for: where the old set is being deleted, the default order is fatal without it.
 func TestForced(t *testing.T) {
-	scenario, registry := load(t, "forced.yaml")
+	scenario, registry := simtrack.Load(t, Register, "forced.yaml")
 	for _, entry := range scenario.Entries() {
 		for _, v := range variants {
 			broken := track.Stated(run(t, newWorld(t, entry, registry, v.name), sim.Plan{}))

@@ -1,9 +1,7 @@
 package ondelete
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,25 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
-
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
 // newWorld returns the world of a scenario, or of the entry of its matrix for a version of Kubernetes, with a reconciler in place
 // of the file's.
 func newWorld(t *testing.T, file, version, reconciler string) *sim.World {
 	t.Helper()
-	registry := &scenarios.Registry{}
-	Register(registry)
-	scenario, err := scenarios.Load(file, scenarios.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
+	scenario, registry := simtrack.Load(t, Register, file)
 	values := map[string]string{}
 	if version != "" {
 		values["version"] = version
@@ -38,27 +29,7 @@ func newWorld(t *testing.T, file, version, reconciler string) *sim.World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := entry.Config(registry, map[string]string{"operator": reconciler})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return world
-}
-
-func run(t *testing.T, world *sim.World, plan sim.Plan) *history.History {
-	t.Helper()
-	h, err := world.Run(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.Outcome != history.Terminal {
-		t.Errorf("the run ended %s: %s", h.Outcome, h.Reason)
-	}
-	return h
+	return simtrack.World(t, entry, registry, map[string]string{"operator": reconciler})
 }
 
 // unheld returns the names of the properties that do not hold. Detectors are none of them.
@@ -114,11 +85,11 @@ func TestDefaultOrder(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.file+"/"+test.version+"/"+test.reconciler, func(t *testing.T) {
 			world := newWorld(t, test.file, test.version, "ondelete/"+test.reconciler)
-			h := run(t, world, sim.Plan{})
+			h := simtrack.Run(t, world, sim.Plan{})
 			if diff := cmp.Diff(test.unheld, unheld(t, h)); diff != "" {
 				t.Errorf("properties that do not hold (-want +got):\n%s", diff)
 			}
-			if again := run(t, world, sim.Plan{}); again.Hash != h.Hash {
+			if again := simtrack.Run(t, world, sim.Plan{}); again.Hash != h.Hash {
 				t.Errorf("a second run has hash %x, the first %x", again.Hash, h.Hash)
 			}
 		})
@@ -130,7 +101,7 @@ func TestDefaultOrder(t *testing.T) {
 func TestCalls(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			h := run(t, newWorld(t, "rollback.yaml", "", v.name), sim.Plan{})
+			h := simtrack.Run(t, newWorld(t, "rollback.yaml", "", v.name), sim.Plan{})
 			var got strings.Builder
 			for i := range h.Records {
 				r := &h.Records[i]
@@ -155,18 +126,7 @@ func TestCalls(t *testing.T) {
 				got.WriteByte('\n')
 			}
 			file := filepath.Join("testdata", "calls", strings.TrimPrefix(v.name, "ondelete/")+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got.String()), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("calls (-want +got; -update writes them anew):\n%s", diff)
-			}
+			simtrack.Golden(t, file, got.String())
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/history"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
 
 // cluster is a set and its pods at one moment of a run.
@@ -144,7 +145,7 @@ func TestOracle(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.version, func(t *testing.T) {
-			h := run(t, newWorld(t, "oracle.yaml", test.version, "ondelete/replacer"), sim.Plan{})
+			h := simtrack.Run(t, newWorld(t, "oracle.yaml", test.version, "ondelete/replacer"), sim.Plan{})
 			letter := letters(h)
 			for _, step := range test.steps {
 				if diff := cmp.Diff(step.want, clusterAt(t, h, step.at).describe(letter)); diff != "" {
@@ -159,7 +160,7 @@ func TestOracle(t *testing.T) {
 // READY and CONTROLLER-REVISION-HASH, and the status. (Of the last state the blog's text says readyReplicas=1, and the status that
 // it shows 2.)
 func TestRestart(t *testing.T) {
-	h := run(t, newWorld(t, "restart.yaml", "", "ondelete/replacer"), sim.Plan{})
+	h := simtrack.Run(t, newWorld(t, "restart.yaml", "", "ondelete/replacer"), sim.Plan{})
 	letter := letters(h)
 	tests := []struct {
 		name         string
@@ -219,7 +220,7 @@ func TestDashboard(t *testing.T) {
 	}
 	for version, want := range tests {
 		t.Run(version, func(t *testing.T) {
-			h := run(t, newWorld(t, "rollout-"+version+".yaml", "", "ondelete/replacer"), sim.Plan{})
+			h := simtrack.Run(t, newWorld(t, "rollout-"+version+".yaml", "", "ondelete/replacer"), sim.Plan{})
 			var points []string
 			for i := range h.Records {
 				c := clusterAt(t, h, h.Records[i].At)

@@ -2,7 +2,6 @@ package seinode
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stalemate-dev/stalemate/scenarios"
 	"github.com/stalemate-dev/stalemate/scenarios/track"
 	"github.com/stalemate-dev/stalemate/sim"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
+	"github.com/stalemate-dev/stalemate/sim/simtest/simtrack"
 )
 
 // scenarioFiles returns the scenarios of this folder.
@@ -30,33 +29,13 @@ func scenarioFiles(t *testing.T) []string {
 
 func newWorld(t *testing.T, file, reconciler string) *sim.World {
 	t.Helper()
-	registry := &scenarios.Registry{}
-	Register(registry)
-	scenario, err := scenarios.Load(file, scenarios.Options{Registry: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := scenario.Config(registry, map[string]string{"operator": reconciler})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := sim.NewWorld(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return world
+	scenario, registry := simtrack.Load(t, Register, file)
+	return simtrack.World(t, scenario, registry, map[string]string{"operator": reconciler})
 }
 
 func run(t *testing.T, world *sim.World, plan sim.Plan) *history.History {
 	t.Helper()
-	h, err := world.Run(world.Config().CompletePlan(plan))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.Outcome != history.Terminal {
-		t.Errorf("the run ended %s: %s", h.Outcome, h.Reason)
-	}
-	return h
+	return simtrack.Run(t, world, world.Config().CompletePlan(plan))
 }
 
 func event(t *testing.T, name string) schedule.Event {
@@ -121,26 +100,9 @@ func TestDefaultOrder(t *testing.T) {
 					t.Errorf("two runs have hashes %x and %x", h.Hash, again.Hash)
 				}
 				path := fmt.Sprintf("testdata/calls/%s-%s.txt", strings.TrimSuffix(file, ".yaml"), filepath.Base(v.name))
-				golden(t, path, operatorCalls(h))
+				simtrack.Golden(t, path, operatorCalls(h))
 			})
 		}
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("SIM_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; run with SIM_UPDATE=1 to write it", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s (-want +got), run with SIM_UPDATE=1 to accept:\n%s", file, diff)
 	}
 }
 
@@ -172,11 +134,7 @@ func TestCacheSpeed(t *testing.T) {
 				if slices.Contains(track.Stated(h), deletesItsOwn) {
 					broken = append(broken, v.name)
 				}
-				for _, c := range h.Constraints {
-					if !c.Matched {
-						t.Errorf("%s: the order did not come about: %s", v.name, c)
-					}
-				}
+				simtrack.CameAbout(t, h)
 			}
 			if diff := cmp.Diff(test.broken, broken); diff != "" {
 				t.Errorf("the variants that delete a set of their own (-want +got):\n%s", diff)
@@ -204,11 +162,7 @@ func TestChurn(t *testing.T) {
 					plan.Faults = append(plan.Faults, schedule.Fault{Type: schedule.Conflict, At: event(t, name)})
 				}
 				h := run(t, world, plan)
-				for _, fault := range h.Faults {
-					if !fault.Struck {
-						t.Errorf("%d refusals: %s did not strike", refusals, fault.Fault)
-					}
-				}
+				simtrack.CameAbout(t, h)
 				got = append(got, deletions(h))
 			}
 			if diff := cmp.Diff(tests[v.name], got); diff != "" {
