@@ -512,3 +512,50 @@ func TestDeterminismOfInjectedFaults(t *testing.T) {
 		})
 	}
 }
+
+// TestSites checks that what rules do is counted by call sites and types of faults, too.
+func TestSites(t *testing.T) {
+	config := programConfig(getter, configMap("a"))
+	unavailableOnce(config)
+	down, lose := schedule.Fault{Type: schedule.ServiceUnavailable}, schedule.Fault{Type: schedule.LostResponse}
+	late := schedule.Fault{Type: schedule.ServiceUnavailable, Params: schedule.Params{RetryAfter: time.Second}}
+	config.Faults = sim.Faults{Max: 2, Rules: []sim.FaultRule{
+		{Name: "any", Match: schedule.Selector{Actor: "operator"}, Faults: []schedule.Fault{down, lose, late}},
+		{Name: "nowhere", Match: schedule.Selector{Actor: "nobody"}, Faults: []schedule.Fault{down}},
+	}}
+	h := run(t, config, sim.Plan{Faults: []schedule.Fault{fault(schedule.LostResponse, named(schedule.Update, "a", 1))},
+		Strategy: &injecting{inject: injectLast}})
+	at := func(verb schedule.Verb) schedule.Event {
+		site := named(verb, "a", 0)
+		site.Incarnation = 0
+		return site
+	}
+	want := []history.SiteResult{
+		{Rule: "any", Type: schedule.ServiceUnavailable, Site: at(schedule.Get), Eligible: 3, Struck: 1},
+		{Rule: "any", Type: schedule.ServiceUnavailable, Site: at(schedule.Update), Eligible: 1},
+		{Rule: "any", Type: schedule.LostResponse, Site: at(schedule.Update), Eligible: 1, Struck: 1},
+	}
+	if !slices.Equal(h.Sites, want) {
+		t.Errorf("the sites came to %+v, want %+v", h.Sites, want)
+	}
+	if merged := history.MergeSites(h.Sites, want[:1], nil); len(merged) != 3 || !slices.IsSortedFunc(merged, history.CompareSites) ||
+		!slices.ContainsFunc(merged, func(s history.SiteResult) bool { return s.Eligible == 6 && s.Struck == 2 }) {
+		t.Errorf("merged, they are %+v", merged)
+	}
+}
+
+// TestState checks that a run says where it ended, if it is asked to: the same where the masked state is the same.
+func TestState(t *testing.T) {
+	states := map[uint64][]string{}
+	for _, name := range []string{"a", "b", "a"} {
+		config := programConfig(getter, configMap(name))
+		h := run(t, config, sim.Plan{State: true})
+		states[h.State] = append(states[h.State], name)
+		if without := run(t, config, sim.Plan{}); without.State != 0 || without.Hash != h.Hash {
+			t.Errorf("without being asked the run says %x, and has the hash %x, not %x", without.State, without.Hash, h.Hash)
+		}
+	}
+	if len(states) != 2 || len(states[0]) > 0 {
+		t.Errorf("states are %v", states)
+	}
+}

@@ -12,13 +12,13 @@ import (
 // Bugs groups findings that to a person's eye are one bug. It returns their indexes: of each group the finding that stands for it
 // first, which is the one that needs the fewest elements, of several the first; and then the other ways to it, in their order.
 //
-// Two findings are ways to one bug if they break the same in the first place, and what they need has a site in common. What is broken
-// in the first place is the first broken property in the scenario's order, or the first detector where no property is broken, or the
-// function that panics. A site is a verb on a kind of objects by a controller, whatever the object's name, the reconcile key, the
-// start of the process, and how often it came up; those of processes count, and those of racers where there are no others. What needs
-// nothing is a way to all that breaks the same. All that is connected through others is one group.
+// Two findings are ways to one bug if they break something in common, and what they need has a site in common. What is broken are
+// properties, or detectors where no property is, and the function that panics. A site is a verb on a kind of objects by a controller,
+// whatever the object's name, the reconcile key, the start of the process, and how often it came up; of an element, those of processes
+// count, or else those of racers. What needs nothing is a way to all that breaks something in common with it. All that is connected
+// through others is one group.
 //
-// The assumption is that an operator has one place in its code for a verb on a kind. Where it has two with a bug each that breaks
+// The assumption is that an operator has one place in its code for a verb on a kind. Where it has two with a bug each that break
 // the same property, the second bug is listed as another way to the first. So no finding is left out of a group, and it is found
 // again, as a bug of its own, when the first is mended.
 func Bugs(findings []history.Finding) [][]int {
@@ -63,39 +63,65 @@ func needed(f *history.Finding) int {
 
 // oneBug reports whether two findings are ways to one bug, without a third.
 func oneBug(a, b *history.Finding) bool {
-	if primary(a.Run) != primary(b.Run) {
+	if !intersect(brokenThings(a.Run), brokenThings(b.Run)) {
 		return false
 	}
-	sites := sitesOf(a.Schedule)
-	others := sitesOf(b.Schedule)
-	if len(sites) == 0 || len(others) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(sites, func(s string) bool { return slices.Contains(others, s) })
+	sites, others := sitesOf(a.Schedule), sitesOf(b.Schedule)
+	return len(sites) == 0 || len(others) == 0 || intersect(sites, others)
 }
 
-// primary returns what a run broke in the first place.
-func primary(h *history.History) string {
+func intersect(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// brokenThings names what a run broke: a function that panicked, and properties, or else detectors.
+func brokenThings(h *history.History) []string {
+	var things, detected []string
 	if h.Outcome == history.Panicked {
-		return panicSignature(h.Panic)
+		things = append(things, panicSignature(h.Panic))
 	}
-	broken := h.Broken()
-	if i := slices.IndexFunc(broken, func(v property.Verdict) bool { return v.Property.Type != property.Detector }); i >= 0 {
-		return broken[i].Property.Name
+	for _, v := range h.Broken() {
+		if v.Property.Type == property.Detector {
+			detected = append(detected, v.Property.Name)
+		} else {
+			things = append(things, v.Property.Name)
+		}
 	}
-	if len(broken) > 0 {
-		return broken[0].Property.Name
+	if len(things) == 0 {
+		return detected
 	}
-	return ""
+	return things
 }
 
-// sitesOf returns the sites of what a schedule needs: of steps of processes, or of others where there are none of those.
+// sitesOf returns the sites of what a schedule needs. Elements that a person wrote as selectors have none.
 func sitesOf(s *schedule.Schedule) []string {
 	if s == nil {
 		return nil
 	}
+	var sites []string
+	for _, c := range s.Constraints {
+		if c.Order == nil {
+			sites = append(sites, elementSites(c.Event, c.Waits)...)
+		}
+	}
+	for _, f := range s.Faults {
+		if f.Select == nil {
+			sites = append(sites, elementSites(f.At)...)
+		}
+	}
+	for _, l := range s.Latencies {
+		sites = append(sites, elementSites(l.At)...)
+	}
+	for _, o := range s.Orders {
+		sites = append(sites, elementSites(o.At)...)
+	}
+	return sites
+}
+
+// elementSites returns the sites of the events of an element: of steps of processes, or of racers where it has none of those.
+func elementSites(events ...schedule.Event) []string {
 	var own, others []string
-	for _, e := range eventsOf(s) {
+	for _, e := range events {
 		site := fmt.Sprintf("%s %s %s %s/%s", e.Actor, e.Controller, e.Verb, e.Kind, e.Subresource)
 		if e.Incarnation > 0 {
 			own = append(own, site)
@@ -107,26 +133,4 @@ func sitesOf(s *schedule.Schedule) []string {
 		return own
 	}
 	return others
-}
-
-// eventsOf returns the events that the elements of a schedule name. Elements that a person wrote as selectors name none.
-func eventsOf(s *schedule.Schedule) []schedule.Event {
-	var events []schedule.Event
-	for _, c := range s.Constraints {
-		if c.Order == nil {
-			events = append(events, c.Event, c.Waits)
-		}
-	}
-	for _, f := range s.Faults {
-		if f.Select == nil {
-			events = append(events, f.At)
-		}
-	}
-	for _, l := range s.Latencies {
-		events = append(events, l.At)
-	}
-	for _, o := range s.Orders {
-		events = append(events, o.At)
-	}
-	return events
 }

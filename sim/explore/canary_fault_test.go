@@ -22,8 +22,8 @@ import (
 )
 
 // withFaults adds fault rules to a scenario.
-func withFaults(build func(*testing.T, reconcileFunc) *sim.Config, rules ...sim.FaultRule) func(*testing.T, reconcileFunc) *sim.Config {
-	return func(t *testing.T, f reconcileFunc) *sim.Config {
+func withFaults(build func(testing.TB, reconcileFunc) *sim.Config, rules ...sim.FaultRule) func(testing.TB, reconcileFunc) *sim.Config {
+	return func(t testing.TB, f reconcileFunc) *sim.Config {
 		config := build(t, f)
 		config.Faults, config.NewReactor = sim.Faults{Rules: rules}, reactors.New
 		return config
@@ -42,7 +42,7 @@ func atClient(t schedule.FaultType) schedule.Fault {
 
 // twoStep is a scenario whose bug needs an order and a fault: the operator makes a second attempt after a conflict, and takes
 // any failure of that one for success.
-func twoStep(t *testing.T, careless bool) *sim.Config {
+func twoStep(t testing.TB, careless bool) *sim.Config {
 	return withFaults(scenario{
 		given:      []apiserver.Object{configMap("app", map[string]string{"want": "1"})},
 		racers:     []sim.RacerConfig{user(after(10*time.Second, mergePatch(`{"metadata":{"labels":{"a":"b"}}}`)))},

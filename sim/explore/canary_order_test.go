@@ -265,8 +265,8 @@ func applyTwice(ignore func(error) bool) reconcileFunc {
 type memberKey struct{}
 
 // withSecondProcess adds a process "second" that runs the same program; each knows its name from the context.
-func withSecondProcess(build func(*testing.T, reconcileFunc) *sim.Config) func(*testing.T, reconcileFunc) *sim.Config {
-	return func(t *testing.T, f reconcileFunc) *sim.Config {
+func withSecondProcess(build func(testing.TB, reconcileFunc) *sim.Config) func(testing.TB, reconcileFunc) *sim.Config {
+	return func(t testing.TB, f reconcileFunc) *sim.Config {
 		config := build(t, f)
 		config.Processes = nil
 		for _, name := range []string{"operator", "second"} {

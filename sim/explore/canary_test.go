@@ -31,7 +31,7 @@ import (
 type canary struct {
 	name string
 	// config makes the scenario with the reconciler given.
-	config       func(t *testing.T, reconcile reconcileFunc) *sim.Config
+	config       func(t testing.TB, reconcile reconcileFunc) *sim.Config
 	buggy, fixed reconcileFunc
 	strategy     string // that finds it
 	broken       []string
@@ -85,8 +85,8 @@ type scenario struct {
 }
 
 // build returns the function that makes the scenario with a reconciler.
-func (s scenario) build() func(*testing.T, reconcileFunc) *sim.Config {
-	return func(t *testing.T, f reconcileFunc) *sim.Config {
+func (s scenario) build() func(testing.TB, reconcileFunc) *sim.Config {
+	return func(t testing.TB, f reconcileFunc) *sim.Config {
 		t.Helper()
 		kinds := apiserver.NewKinds(apiserver.V136)
 		set, errs := property.Compile(kindTable{kinds}, variables, s.properties)

@@ -6,6 +6,9 @@
 // constant latency and within the bound on holds. Calls that only a swept run makes get their faults, too. Then runs by seed,
 // in which PCT, selective PCT and random walks take turns, with rules switched on and off.
 //
+// [Run] does all that in one go. A [Session] does it in units, which may be spread over processes and machines: what each unit comes to
+// is a [Part], and parts merge. The findings of the whole are the same however it was divided.
+//
 // What fails by a strategy is written as constraints, faults and latencies against the default order, and shrunk: a finding
 // is a schedule that [Replay] can play, and the same bug is one finding by however many ways it is met.
 package explore

@@ -11,15 +11,16 @@ import (
 // Mark is something that a run showed, by its hash.
 type Mark uint64
 
-// Novelty is a run that showed what none before it had shown. How many there are of them over time says how much there is left to
-// see.
+// Novelty is a run that showed what none before it had shown.
 type Novelty struct {
 	Origin Origin `json:"origin"`
-	// States are how the run ended: the masked state of the cluster, with the run's outcome. There is at most one of a run.
-	States []Mark `json:"states,omitempty"`
-	// Edges are what came about on the way: that a call at a call site had an outcome, or that a write at one site was overtaken by
-	// one at another. Sites are told apart as by [history.SiteResult].
+	// Edges are single things that came about: that a call at a call site had an outcome, that a write at one site was overtaken by
+	// one at another, or that the run ended in a state, with an outcome. Call sites are told apart as by [history.SiteResult], and
+	// states are masked, see [history.History.State]. There are some dozens in a scenario, most of which the sweeps show.
 	Edges []Mark `json:"edges,omitempty"`
+	// States are all edges of the run taken together: what it came to, and by which outcomes of which calls, however often and in
+	// whatever order. There is one of a run, and hundreds in a scenario; that ever fewer are new says how much there is left to see.
+	States []Mark `json:"states,omitempty"`
 	// Schedule brings the run about, as far as constraints, latencies and faults can say it; what the strategy did with lists is left
 	// out. Where that takes too many elements to be worth keeping, it has none, and only an Origin with the strategy and the seed. See
 	// [Unit.Schedules].
@@ -27,12 +28,12 @@ type Novelty struct {
 }
 
 // maxKept is how many elements the schedule of a novel run may have.
-const maxKept = 64
+const maxKept = 32
 
 // endOf returns the mark of how a run ended.
 func endOf(h *history.History) Mark {
 	var hash canon.Hasher
-	hash.String("state")
+	hash.String("end")
 	hash.String(string(h.Outcome))
 	hash.Int(int64(h.State))
 	return Mark(hash.Sum())
@@ -73,23 +74,40 @@ func siteHash(r *history.Record) canon.Hasher {
 
 // mark takes note of what a run showed that is new.
 func (u *unitWork) mark(origin Origin, h *history.History) {
-	n := Novelty{Origin: origin}
-	if end := endOf(h); !u.seen[end] {
-		u.seen[end] = true
-		n.States = []Mark{end}
-	}
-	edgesOf(h, func(m Mark) {
-		if !u.seen[m] {
-			u.seen[m] = true
-			n.Edges = append(n.Edges, m)
-		}
-	})
+	edges := []Mark{endOf(h)}
+	edgesOf(h, func(m Mark) { edges = append(edges, m) })
+	slices.Sort(edges)
+	edges = slices.Compact(edges)
+	n := Novelty{Origin: origin, States: u.seen.unseen([]Mark{together(edges)}), Edges: u.seen.unseen(edges)}
 	if len(n.States)+len(n.Edges) == 0 {
 		return
 	}
-	slices.Sort(n.Edges)
 	n.Schedule = scheduleOf(origin, h)
 	u.novel = append(u.novel, n)
+}
+
+// together returns the mark of several.
+func together(marks []Mark) Mark {
+	var hash canon.Hasher
+	for _, m := range marks {
+		hash.Int(int64(m))
+	}
+	return Mark(hash.Sum())
+}
+
+// seen are the marks that have been seen.
+type seen map[Mark]bool
+
+// unseen returns those of the marks that have not been seen, and takes note of them.
+func (s seen) unseen(marks []Mark) []Mark {
+	var fresh []Mark
+	for _, m := range marks {
+		if !s[m] {
+			s[m] = true
+			fresh = append(fresh, m)
+		}
+	}
+	return fresh
 }
 
 // scheduleOf returns what is known of how to bring a run about.
@@ -114,21 +132,11 @@ func mergeNovelties(parts []*Part) []Novelty {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *Novelty) int { return CompareOrigins(a.Origin, b.Origin) })
-	seen := map[Mark]bool{}
-	fresh := func(marks []Mark) []Mark {
-		var left []Mark
-		for _, m := range marks {
-			if !seen[m] {
-				seen[m] = true
-				left = append(left, m)
-			}
-		}
-		return left
-	}
+	known := seen{}
 	var novel []Novelty
 	for _, n := range all {
 		left := *n
-		left.States, left.Edges = fresh(n.States), fresh(n.Edges)
+		left.States, left.Edges = known.unseen(n.States), known.unseen(n.Edges)
 		if len(left.States)+len(left.Edges) > 0 {
 			novel = append(novel, left)
 		}

@@ -139,3 +139,61 @@ func TestLanes(t *testing.T) {
 		t.Error("an informer shares its lane")
 	}
 }
+
+// TestPCTLag checks that with lag some informers and handlers go on only when nobody else can, that no actor is among them, and that
+// nothing else is another order than without.
+func TestPCTLag(t *testing.T) {
+	actor := sim.Choice{Event: schedule.Event{Actor: "op", Incarnation: 1, Key: "x", Verb: schedule.Get, Kind: "Pod"}}
+	other := sim.Choice{Event: schedule.Event{Actor: "user", Verb: schedule.Patch, Kind: "Pod"}}
+	deliver := sim.Choice{Event: schedule.Event{Actor: "op", Incarnation: 1, Verb: schedule.Deliver, Kind: "Pod"}, Infrastructure: true}
+	lags, behind := 0, map[bool]int{}
+	const seeds = 600
+	for seed := range int64(seeds) {
+		for _, lag := range []bool{false, true} {
+			p := newPCT(seed, 1, &Survey{choices: tally{all: 9}}, false, false)
+			p.lag = lag
+			if p.priority(&actor).behind != 0 || p.priority(&other).behind != 0 {
+				t.Fatalf("seed %d: an actor lags", seed)
+			}
+			if p.Choose([]sim.Choice{deliver, actor, other}) != 0 && p.Choose([]sim.Choice{deliver, other}) != 0 {
+				behind[lag]++
+			}
+			if lag && p.priority(&deliver).behind == lagging {
+				lags++
+				p.priorities[laneOf(&actor)] = priority{behind: firstBehind}
+				if p.Choose([]sim.Choice{deliver, actor}) != 1 {
+					t.Errorf("seed %d: a lagging informer comes before an actor that fell behind", seed)
+				}
+				if p.Choose([]sim.Choice{deliver}) != 0 {
+					t.Errorf("seed %d: nobody goes on", seed)
+				}
+			}
+		}
+	}
+	if lags < seeds/lagOdds*3/4 || lags > seeds/lagOdds*5/4 {
+		t.Errorf("%d of %d informers lag, want one in %d", lags, seeds, lagOdds)
+	}
+	if behind[true] < behind[false]+lags/3 {
+		t.Errorf("with lag the informer came last in %d runs, and without in %d", behind[true], behind[false])
+	}
+}
+
+// TestLagIsAskedFor checks that a seed means the run that it always meant, unless lag is asked for by name.
+func TestLagIsAskedFor(t *testing.T) {
+	s := &Survey{choices: tally{all: 9}, faults: &sim.Faults{}}
+	names := map[string]int{}
+	for seed := range int64(300) {
+		name, _ := s.Strategy(seed)
+		if same, _ := s.Strategy(seed, SelectivePCT, PCT, RandomWalk); name == LagPCT || same != name {
+			t.Errorf("seed %d means %s, and %s if that is what there is", seed, name, same)
+		}
+		named, _ := s.Strategy(seed, seeded...)
+		names[named]++
+		if only, strategy := s.Strategy(seed, LagPCT); only != LagPCT || !strategy.(*pct).lag {
+			t.Errorf("seed %d means %s, where only %s was asked for", seed, only, LagPCT)
+		}
+	}
+	if len(names) != len(seeded) {
+		t.Errorf("strategies are %v", names)
+	}
+}

@@ -78,7 +78,7 @@ type unitWork struct {
 	Unit
 	playing int // the number of the schedule of a corpus, from 1
 	raws    []*raw
-	seen    map[Mark]bool
+	seen    seen
 	novel   []Novelty
 }
 
@@ -89,7 +89,7 @@ type raw struct {
 }
 
 func newUnitWork(unit Unit) *unitWork {
-	u := &unitWork{Unit: unit, seen: map[Mark]bool{}}
+	u := &unitWork{Unit: unit, seen: seen{}}
 	for _, m := range unit.Seen {
 		u.seen[m] = true
 	}

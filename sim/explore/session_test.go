@@ -3,6 +3,7 @@ package explore_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -314,9 +315,9 @@ func TestBefore(t *testing.T) {
 			t.Errorf("%s: %d executions were made, announced were %+v", unit.String(), starts, announced)
 		}
 	}
-	enough := fmt.Errorf("enough")
+	enough := errors.New("enough")
 	options.Before = func(explore.Execution) error { return enough }
-	if _, err := explore.Open(t.Context(), config, options); err != enough {
+	if _, err := explore.Open(t.Context(), config, options); !errors.Is(err, enough) {
 		t.Errorf("error is %v, want that of the hook", err)
 	}
 }
@@ -442,7 +443,7 @@ func TestUnits(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, kind := range []explore.UnitKind{explore.SweepUnit, explore.SeedUnit} {
-		if part, err := session.Do(ended, explore.Unit{Kind: kind, First: 1, Count: 3}); err != context.Canceled || part != nil {
+		if part, err := session.Do(ended, explore.Unit{Kind: kind, First: 1, Count: 3}); !errors.Is(err, context.Canceled) || part != nil {
 			t.Errorf("%s: part is %+v, error %v", kind, part, err)
 		}
 	}
