@@ -509,7 +509,7 @@ func (w *slotWorker) done(j *job, d *done) error {
 	if err := l.finish(j, d); err != nil {
 		return fmt.Errorf("%s: %w", l.text(), err)
 	}
-	if d.Retire {
+	if d.Retire || residentMemory(w.process.command.Process.Pid) > w.Memory/2 { // before it costs a run
 		process := w.process
 		w.process = nil
 		go process.dismiss()
