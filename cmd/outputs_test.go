@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/stalemate-dev/stalemate/reports"
-	"github.com/stalemate-dev/stalemate/scenarios"
-	"github.com/stalemate-dev/stalemate/scenarios/reference"
 )
 
 // TestAnnotationsName checks that what GitHub Actions is told of a real finding has the line of the property in the file, as the
@@ -27,18 +25,15 @@ func TestAnnotationsName(t *testing.T) {
 	t.Setenv(onGitHub, "true")
 	t.Setenv("GITHUB_WORKSPACE", root)
 	t.Setenv("GITHUB_STEP_SUMMARY", summary)
-	registry := &scenarios.Registry{}
-	reference.Register(registry)
-	var stdout, stderr bytes.Buffer
-	exit := Main([]string{"stalemate", "run", "../scenarios/clickhouse/recreate.yaml", "--runs", "0"}, &stdout, &stderr, registry)
-	if exit != int(ExitBroken) {
-		t.Fatalf("exit code %d: %s", exit, stderr.String())
+	ran := mainRun(t, "run", "../scenarios/clickhouse/recreate.yaml", "--runs", "0")
+	if ran.exit != ExitBroken {
+		t.Fatalf("exit code %d: %s", ran.exit, ran.stderr)
 	}
 	const property = "completed-means-replaced"
 	command := regexp.MustCompile(`(?m)^::error file=scenarios/clickhouse/recreate\.yaml,line=(\d+),col=(\d+),title=.* ` + property + `::`)
-	match := command.FindStringSubmatch(stderr.String())
+	match := command.FindStringSubmatch(ran.stderr)
 	if match == nil {
-		t.Fatalf("no annotation of %s in:\n%s", property, stderr.String())
+		t.Fatalf("no annotation of %s in:\n%s", property, ran.stderr)
 	}
 	content, err := os.ReadFile("../scenarios/clickhouse/recreate.yaml")
 	if err != nil {

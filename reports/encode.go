@@ -218,7 +218,7 @@ func (e *encoder) reference(name string, v reflect.Value) int {
 		return at
 	}
 	var entry []byte
-	if object, ok := v.Interface().(apiserver.Object); ok {
+	if object, ok := reflect.TypeAssert[apiserver.Object](v); ok {
 		entry = e.json(nil, withoutManagers(contentOf(object)))
 		if at, known := t.byText[string(entry)]; known {
 			t.index[v.Interface()] = at

@@ -23,8 +23,8 @@ type annotation struct {
 }
 
 // Annotations writes workflow commands of GitHub Actions, which show what is broken at the lines of the scenarios' properties: an
-// error for each broken property, invalid rule, nondeterministic operator and wrong file, a warning for what came to no verdict, and a notice
-// for each property that was never exercised. Of each level, only as many as GitHub shows.
+// error for each broken property, invalid rule, nondeterministic operator and wrong file, a warning for what came to no verdict,
+// and a notice for each property that was never exercised. Of each level, only as many as GitHub shows.
 //
 // File, if set, turns the path of a scenario into one that is relative to the root of the repository, as GitHub wants it.
 func Annotations(w io.Writer, documents []Document, file func(string) string) error {
@@ -79,7 +79,8 @@ func annotationsOf(d Document) []annotation {
 		if d.Verdict() == Nondeterministic || d.Verdict() == Failed {
 			level = "error"
 		}
-		all = append(all, annotation{level, property.Position{File: r.Path}, d.Name() + ": " + string(d.Verdict()), []string{words, r.Command}})
+		at, title := property.Position{File: r.Path}, d.Name()+": "+string(d.Verdict())
+		all = append(all, annotation{level, at, title, []string{words, r.Command}})
 	}
 	for _, b := range brokenOf(r) {
 		f := &r.Findings[b.findings[0]]
@@ -196,17 +197,18 @@ func summaryOf(d Document) []summaryPart {
 	broken := brokenOf(r)
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		part := fmt.Sprintf("\n### %s: %s\n", markdown(d.Name()), markdown(brokenNames(f)))
+		var part strings.Builder
+		fmt.Fprintf(&part, "\n### %s: %s\n", markdown(d.Name()), markdown(brokenNames(f)))
 		for _, b := range broken {
 			if slices.Contains(b.findings, i) {
-				part += "\n" + markdown(b.message()) + "\n"
+				fmt.Fprintf(&part, "\n%s\n", markdown(b.message()))
 			}
 		}
 		for _, words := range Deciding(r, i) {
-			part += "\n> " + markdown(words) + "\n"
+			fmt.Fprintf(&part, "\n> %s\n", markdown(words))
 		}
-		part += "\n" + fenced("sh", replayWith(r, f))
-		parts = append(parts, summaryPart{part, func() string {
+		part.WriteString("\n" + fenced("sh", replayWith(r, f)))
+		parts = append(parts, summaryPart{part.String(), func() string {
 			var report bytes.Buffer
 			_ = Finding(&report, r, i, Options{Replay: commandOf}) // a buffer takes all
 			return "\n<details><summary>Report</summary>\n\n" + fenced("text", report.String()) + "\n</details>\n"

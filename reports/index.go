@@ -26,7 +26,8 @@ var indexPage = template.Must(template.New("index").Parse(`<!doctype html>
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); overflow-wrap: anywhere; }
+th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; overflow-wrap: anywhere;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 td:first-child { white-space: nowrap; }
 pre { white-space: pre-wrap; margin: 0; }
 </style>

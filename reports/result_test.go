@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -165,8 +167,8 @@ func (f *filler) fill(v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		f.fill(v.Elem())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			f.fill(v.Field(i))
+		for _, field := range v.Fields() {
+			f.fill(field)
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
@@ -226,8 +228,8 @@ func TestDecodeErrors(t *testing.T) {
 		"cut":           {good[:len(good)/2], "document 1: result: cut short: write it anew with --json"},
 		"cut later":     {good + good[:99], "document 2: result: cut short"},
 		"no version":    {"{}", "document 1: result: no apiVersion: give a file that --json wrote"},
-		"other version": {replace("v1alpha1", "v9"), `document 1: result: apiVersion stalemate.dev/v9 is not known, only ` + ResultVersion},
-		"scenario":      {replace(`"kind":"Result"`, `"kind":"Scenario"`), "result: kind Scenario cannot be rendered, only Result, Replay or Problem"},
+		"other version": {replace("v1alpha1", "v9"), `result: apiVersion stalemate.dev/v9 is not known, only ` + ResultVersion},
+		"scenario":      {replace(`"kind":"Result"`, `"kind":"Scenario"`), "kind Scenario cannot be rendered, only Result, Replay or Problem"},
 		"no body":       {`{"apiVersion":"` + ResultVersion + `","kind":"Result"}`, "document 1: result: want an object, not null"},
 		"new field":     {replace(`"scenario":`, `"weather":`), "result.weather: there is no such field"},
 		"new table":     {replace(`"objects":`, `"weather":`), "weather: there is no such field in a Result"},
@@ -252,6 +254,43 @@ func TestDecodeErrors(t *testing.T) {
 	}
 	if both, err := DecodeDocuments(strings.NewReader(good + good)); err != nil || len(both) != 2 {
 		t.Errorf("two documents: %d, %v", len(both), err)
+	}
+}
+
+// recreated reads what the replay of a real bug came to.
+func recreated(t *testing.T) Document {
+	t.Helper()
+	content, err := os.ReadFile("testdata/recreate.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := DecodeDocuments(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := encoded(t, documents[0]); got != string(content) {
+		t.Errorf("written again, the file differs (-first +second):\n%s", cmp.Diff(string(content), got))
+	}
+	return documents[0]
+}
+
+// TestRecreated renders what a real run came to in the forms that others read.
+func TestRecreated(t *testing.T) {
+	d := recreated(t)
+	trace := traced(t, d)
+	if err := checkTrace(trace); err != nil {
+		t.Error(err)
+	}
+	if arrows := strings.Count(trace, `"ph":"f"`); arrows < 20 {
+		t.Errorf("the trace has only %d arrows", arrows)
+	}
+	if err := checkJUnit(strings.NewReader(junit(t, d))); err != nil {
+		t.Error(err)
+	}
+	for _, a := range annotationsOf(d) {
+		if a.level == "error" && a.at.Line == 0 && !strings.Contains(a.title, "SwallowedError") { // a detector is written nowhere
+			t.Errorf("an annotation has no line: %s", a.command())
+		}
 	}
 }
 
@@ -288,11 +327,13 @@ func FuzzDecodeDocuments(f *testing.F) {
 		if err != nil {
 			return
 		}
+		failed := errors.Join(JUnit(io.Discard, documents), Trace(io.Discard, documents), Annotations(io.Discard, documents, nil),
+			StepSummary(io.Discard, documents, SummaryLimit))
 		for _, d := range documents {
-			var b bytes.Buffer
-			if err := d.Text(&b, Options{Names: true, Findings: 9}); err != nil {
-				t.Errorf("text: %v", err)
-			}
+			failed = errors.Join(failed, d.Text(io.Discard, Options{Names: true, Findings: 9}), d.Encode(io.Discard))
+		}
+		if failed != nil {
+			t.Error(failed)
 		}
 	})
 }

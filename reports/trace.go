@@ -14,17 +14,17 @@ import (
 
 // traceEvent is one event of the Trace Event Format, which Perfetto and chrome://tracing show.
 type traceEvent struct {
-	Name     string    `json:"name"`
-	Category string    `json:"cat,omitempty"`
-	Phase    string    `json:"ph"`
-	Time     traceTime `json:"ts"`
-	Duration traceTime `json:"dur,omitempty"`
-	Process  int       `json:"pid"`
-	Thread   int       `json:"tid"`
-	ID       string    `json:"id,omitempty"`
-	Bind     string    `json:"bp,omitempty"`
-	Scope    string    `json:"s,omitempty"`
-	Args     any       `json:"args,omitempty"`
+	Name     string     `json:"name"`
+	Category string     `json:"cat,omitempty"`
+	Phase    string     `json:"ph"`
+	Time     traceTime  `json:"ts"`
+	Duration *traceTime `json:"dur,omitempty"`
+	Process  int        `json:"pid"`
+	Thread   int        `json:"tid"`
+	ID       string     `json:"id,omitempty"`
+	Bind     string     `json:"bp,omitempty"`
+	Scope    string     `json:"s,omitempty"`
+	Args     any        `json:"args,omitempty"`
 }
 
 // traceTime is a virtual time, or a span of it, written in microseconds.
@@ -195,8 +195,9 @@ func (t *tracer) step(h *history.History, i int, drawn time.Duration) {
 	if args.Answer != "" {
 		name += " → " + args.Answer
 	}
+	duration := traceTime(drawn)
 	t.add(traceEvent{
-		Name: name, Category: category(r), Phase: "X", Time: traceTime(r.At), Duration: traceTime(drawn), Thread: thread, Args: args,
+		Name: name, Category: category(r), Phase: "X", Time: traceTime(r.At), Duration: &duration, Thread: thread, Args: args,
 	})
 	if r.Fault != "" {
 		t.instant(r.At, r.Event.Actor, "fault", "✗ "+string(r.Fault), "t", nil)

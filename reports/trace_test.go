@@ -43,83 +43,95 @@ func TestTraceGolden(t *testing.T) {
 	golden(t, "trace.json", traced(t, Document{Result: watched()}, Document{Result: &history.Result{Header: found().Header}, Replay: &p}))
 }
 
+// readEvent is an event as a viewer reads it.
+type readEvent struct {
+	Name, Ph, Cat, ID, BP, S string
+	TS, Dur                  *float64
+	PID, TID                 int
+	Args                     map[string]any
+}
+
 // lane is a thread of a run.
 type lane struct{ process, thread int }
 
-// checkTrace checks a trace by the rules of the format: each event has a known phase, each thread and process a name, slices of a
-// thread do not overlap but nest, async slices and arrows have two ends in their order, and arrows end on slices.
+// traceChecker checks a trace by the rules of the format: each event has a known phase, each thread and process a name, slices of
+// a thread do not overlap, async slices and arrows have two ends in their order, and arrows end on slices.
+type traceChecker struct {
+	named     map[lane]bool
+	processes map[int]bool
+	starts    map[lane]map[float64]bool // of slices
+	last      map[lane]float64          // end of the last slice
+	open      map[string]float64
+	problems  []error
+}
+
 func checkTrace(trace string) error {
-	var file struct {
-		TraceEvents []struct {
-			Name, Ph, Cat, ID, BP, S string
-			TS, Dur                  *float64
-			PID, TID                 int
-			Args                     map[string]any
-		} `json:"traceEvents"`
-	}
+	var file struct{ TraceEvents []readEvent }
 	if err := json.Unmarshal([]byte(trace), &file); err != nil {
 		return err
 	}
-	var problems []error
-	fail := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	named, processes := map[lane]bool{}, map[int]bool{}
-	slices, last := map[lane]map[float64]bool{}, map[lane]float64{}
-	open := map[string]float64{}
-	for i, e := range file.TraceEvents {
-		at := lane{e.PID, e.TID}
-		if e.Ph != "M" && (!named[at] || !processes[e.PID]) {
-			fail("event %d: %+v has no name", i, at)
-		}
+	c := traceChecker{map[lane]bool{}, map[int]bool{}, map[lane]map[float64]bool{}, map[lane]float64{}, map[string]float64{}, nil}
+	for i := range file.TraceEvents {
+		e := &file.TraceEvents[i]
 		if e.TS == nil || *e.TS < 0 || e.Name == "" {
-			fail("event %d has no time or no name", i)
+			c.fail("event %d has no time or no name", i)
 			continue
 		}
-		key := e.Cat + " " + e.ID
-		switch e.Ph {
-		case "M":
-			named[at] = named[at] || e.Name == "thread_name"
-			processes[e.PID] = processes[e.PID] || e.Name == "process_name"
-			if name, _ := e.Args["name"].(string); name == "" {
-				fail("event %d names nothing", i)
-			}
-		case "X":
-			duration := 0.0
-			if e.Dur != nil {
-				duration = *e.Dur
-			}
-			if duration < 0 || *e.TS < last[at] {
-				fail("event %d overlaps the one before, or lasts %v", i, duration)
-			}
-			last[at] = *e.TS + duration - 1e-6
-			if slices[at] == nil {
-				slices[at] = map[float64]bool{}
-			}
-			slices[at][*e.TS] = true
-		case "s", "b":
-			if _, twice := open[key]; twice || e.ID == "" {
-				fail("event %d begins %q again", i, key)
-			}
-			open[key] = *e.TS
-		case "f", "e":
-			if begin, begun := open[key]; !begun || begin > *e.TS {
-				fail("event %d ends %q, which did not begin before", i, key)
-			}
-			delete(open, key)
-			if e.Ph == "f" && (e.BP != "e" || !slices[at][*e.TS]) {
-				fail("event %d: the arrow ends at no slice", i)
-			}
-		case "i":
-			if e.S != "t" && e.S != "p" {
-				fail("event %d has scope %q", i, e.S)
-			}
-		default:
-			fail("event %d has the phase %q", i, e.Ph)
+		c.event(i, e)
+	}
+	for key := range c.open {
+		c.fail("%s has no end", key)
+	}
+	return errors.Join(c.problems...)
+}
+
+func (c *traceChecker) fail(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Errorf(format, args...))
+}
+
+func (c *traceChecker) event(i int, e *readEvent) {
+	at, key := lane{e.PID, e.TID}, e.Cat+" "+e.ID
+	if e.Ph != "M" && (!c.named[at] || !c.processes[e.PID]) {
+		c.fail("event %d: %+v has no name", i, at)
+	}
+	switch e.Ph {
+	case "M":
+		c.named[at] = c.named[at] || e.Name == "thread_name"
+		c.processes[e.PID] = c.processes[e.PID] || e.Name == "process_name"
+		if name, _ := e.Args["name"].(string); name == "" {
+			c.fail("event %d names nothing", i)
 		}
+	case "X":
+		if e.Dur == nil || *e.Dur < 0 || *e.TS < c.last[at] {
+			c.fail("event %d overlaps the one before, or has no length", i)
+			return
+		}
+		const rounding = 1e-6 // a picosecond
+		c.last[at] = *e.TS + *e.Dur - rounding
+		if c.starts[at] == nil {
+			c.starts[at] = map[float64]bool{}
+		}
+		c.starts[at][*e.TS] = true
+	case "s", "b":
+		if _, twice := c.open[key]; twice || e.ID == "" {
+			c.fail("event %d begins %q again", i, key)
+		}
+		c.open[key] = *e.TS
+	case "f", "e":
+		if begin, begun := c.open[key]; !begun || begin > *e.TS {
+			c.fail("event %d ends %q, which did not begin before", i, key)
+		}
+		delete(c.open, key)
+		if e.Ph == "f" && (e.BP != "e" || !c.starts[at][*e.TS]) {
+			c.fail("event %d: the arrow ends at no slice", i)
+		}
+	case "i":
+		if e.S != "t" && e.S != "p" {
+			c.fail("event %d has scope %q", i, e.S)
+		}
+	default:
+		c.fail("event %d has the phase %q", i, e.Ph)
 	}
-	for key := range open {
-		fail("%s has no end", key)
-	}
-	return errors.Join(problems...)
 }
 
 func TestTraceRules(t *testing.T) {
