@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"strings"
@@ -326,11 +327,13 @@ func FuzzDecodeDocuments(f *testing.F) {
 		if err != nil {
 			return
 		}
+		failed := errors.Join(JUnit(io.Discard, documents), Trace(io.Discard, documents), Annotations(io.Discard, documents, nil),
+			StepSummary(io.Discard, documents, SummaryLimit))
 		for _, d := range documents {
-			var b bytes.Buffer
-			if err := d.Text(&b, Options{Names: true, Findings: 9}); err != nil {
-				t.Errorf("text: %v", err)
-			}
+			failed = errors.Join(failed, d.Text(io.Discard, Options{Names: true, Findings: 9}), d.Encode(io.Discard))
+		}
+		if failed != nil {
+			t.Error(failed)
 		}
 	})
 }

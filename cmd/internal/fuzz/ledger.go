@@ -105,7 +105,8 @@ type ledger struct {
 	seen       int
 	ends       map[explore.Mark]bool // the states of base that the corpus has been told of
 	loose      []string              // files of units whose parts are in base
-	// given are the units that were given out and are not done, again those that are to be given out again, shrinks those that wait.
+	// given are the units that were given out and have not come to their end, again those of them whose worker has died, shrinks those
+	// that wait.
 	given   map[string]bool
 	again   []*job
 	shrinks []explore.Unit
@@ -286,23 +287,35 @@ func (l *ledger) see() {
 // generationDone reports whether all units of the present generation are done, and there is a next one.
 func (l *ledger) generationDone() bool {
 	begin := l.generation * unitsPerGeneration
-	if begin >= l.plan.units() {
+	if begin >= l.plan.units() || !l.settled() {
 		return false
 	}
 	for n := begin; n < begin+unitsPerGeneration && n < l.plan.units(); n++ {
-		if key := seedsKey(n); !l.done[key] && l.GivenUp[key] == "" {
+		if !l.over(seedsKey(n)) {
 			return false
 		}
 	}
 	return true
 }
 
+// over reports whether a unit has come to its end.
+func (l *ledger) over(key string) bool { return l.done[key] || l.GivenUp[key] != "" }
+
+// settled reports whether what comes before the second generation of seeds has come to its end: then it is the same each time what there
+// is to shrink. An exploration for a time, which is never the same, does not wait for that.
+func (l *ledger) settled() bool {
+	return l.plan.runs < 0 || (!l.sweeps() || l.over(keySweeps)) && (l.Corpus == nil || l.over(keyCorpus))
+}
+
 // shrinkPending has all shrunk that is to be and is not.
 func (l *ledger) shrinkPending() {
 	l.shrinks = nil
+	if !l.settled() && !l.closing {
+		return
+	}
 	for _, unit := range l.base.Pending() {
 		key := shrinkKey(&unit)
-		if !l.done[key] && !l.given[key] && l.GivenUp[key] == "" {
+		if !l.over(key) && !l.given[key] {
 			l.shrinks = append(l.shrinks, unit)
 		}
 	}
@@ -360,7 +373,7 @@ func (l *ledger) compact() error {
 
 // next returns the next unit to give out, nil if there is none at present. If it is not taken, nothing has changed.
 func (l *ledger) next() (j *job, take func()) {
-	open := func(key string) bool { return !l.done[key] && !l.given[key] && l.GivenUp[key] == "" }
+	open := func(key string) bool { return !l.over(key) && !l.given[key] }
 	switch {
 	case l.Failed != nil:
 		return nil, nil

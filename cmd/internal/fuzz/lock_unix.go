@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 )
 
 // lockFile takes a lock that ends with the process, however that happens, or with the file that is returned.
@@ -14,9 +15,17 @@ func lockFile(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, errors.New("another exploration is at work there: let it end, or name another directory")
+	// A supervisor that has just been killed may have been starting a worker, which has the lock until it knows.
+	for end := time.Now().Add(lockTime); ; time.Sleep(lockTime / 20) {
+		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			return file, nil
+		}
+		if time.Now().After(end) {
+			_ = file.Close()
+			return nil, errors.New("another exploration is at work there: let it end, or name another directory")
+		}
 	}
-	return file, nil
 }
+
+// lockTime is how long to wait for a lock.
+const lockTime = 2 * time.Second

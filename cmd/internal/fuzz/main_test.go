@@ -212,6 +212,7 @@ func options(t *testing.T, folder string) Options {
 	return Options{
 		Dirs: []string{folder}, Registry: registry(), Seed: 1, Runs: 40, Workers: 2, Corpus: corpus, Out: filepath.Join(corpus, "findings"),
 		Shard: 1, Shards: 1, Stuck: 2 * time.Second, Worker: []string{os.Args[0], asWorker}, Replay: replayLine,
+		Log: func(text string) { t.Log(text) },
 	}
 }
 

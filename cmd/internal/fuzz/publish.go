@@ -57,7 +57,7 @@ func (s *supervisor) publish(l *ledger) error {
 		return nil // nobody can replay what is built in
 	}
 	p := publication{folder: s.folder(l), reconcilers: l.Reconcilers, encode: l.scenario.EncodeSchedule, replay: s.Replay}
-	return p.write(r, l.deaths(), func(name string) bool { return strings.HasPrefix(name, earlyPrefix) && len(l.given) > 1 })
+	return p.write(r, l.deaths(), func(name string) bool { return strings.HasPrefix(name, earlyPrefix) && len(l.given) > 0 })
 }
 
 // Publish writes the files of all findings into a directory, which has a folder for each target, as [Run] does. Replay returns the

@@ -320,7 +320,6 @@ func (s *supervisor) slot(ctx context.Context, n int) {
 		err := w.do(ctx, j)
 		s.mutex.Lock()
 		s.busy--
-		delete(j.of.given, j.key)
 		s.changed.Broadcast()
 		s.mutex.Unlock()
 		if err != nil {
@@ -482,6 +481,7 @@ func (w *slotWorker) replied(j *job, r *reply) (final bool, err error) {
 		return false, w.leaked(j, r.Leak)
 	case r.Failed != nil:
 		l.Failed = r.Failed
+		delete(l.given, j.key)
 		w.log(fmt.Sprintf("%s: %s", l.text(), r.Failed.Text))
 		return true, l.write()
 	case r.Stuck != nil:
@@ -509,7 +509,7 @@ func (w *slotWorker) done(j *job, d *done) error {
 	if err := l.finish(j, d); err != nil {
 		return fmt.Errorf("%s: %w", l.text(), err)
 	}
-	if d.Retire {
+	if d.Retire || residentMemory(w.process.command.Process.Pid) > w.Memory/2 { // before it costs a run
 		process := w.process
 		w.process = nil
 		go process.dismiss()
@@ -589,6 +589,7 @@ func (w *slotWorker) died(j *job, d *Death) error {
 	w.keepDeath(l, d)
 	if f.Opening || f.Number == 0 {
 		l.Failed = &failure{Kind: deadly, Text: d.Text() + " (" + d.origin() + ")"}
+		delete(l.given, j.key)
 		return l.write()
 	}
 	if why := hopeless(l, j.key); why != "" {
@@ -633,6 +634,7 @@ func (w *slotWorker) giveUp(l *ledger, key, why string) error {
 		l.GivenUp = map[string]string{}
 	}
 	l.GivenUp[key] = why
+	delete(l.given, key)
 	w.log(fmt.Sprintf("%s: %s is given up: %s", l.text(), key, why))
 	if len(l.GivenUp) >= maxFirst {
 		l.Failed = &failure{Kind: deadly, Text: fmt.Sprintf("%d units were given up, the last one as %s", len(l.GivenUp), why)}
