@@ -15,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/stalemate-dev/stalemate/sim"
@@ -129,33 +130,45 @@ func (c *cluster) load() error {
 	if err := prepared.LoadAll(c.config.Given); err != nil {
 		return err
 	}
+	var hooks []*envtest.WebhookInstallOptions
 	for _, kind := range c.kinds.All() {
 		if kind.Alias != nil || kind.Resource == "customresourcedefinitions" {
 			continue
 		}
 		for _, obj := range prepared.List(kind, "") {
-			if err := c.put(kind, obj, now); err != nil {
+			if options := webhooksOf(obj); options != nil {
+				hooks = append(hooks, options)
+			} else if err := c.put(kind, obj, now); err != nil {
 				return fmt.Errorf("%s %s: %w", kind, keyOf(obj), err)
 			}
 		}
 	}
+	for _, options := range hooks { // last, for nobody serves them yet
+		if err := c.install(options); err != nil {
+			return fmt.Errorf("webhooks: %w", err)
+		}
+	}
 	return nil
+}
+
+// webhooksOf returns how a configuration of webhooks is installed, nil for any other object.
+func webhooksOf(obj apiserver.Object) *envtest.WebhookInstallOptions {
+	switch configuration := obj.DeepCopyObject().(type) {
+	case *admissionv1.MutatingWebhookConfiguration:
+		configuration.ResourceVersion, configuration.UID = "", ""
+		return &envtest.WebhookInstallOptions{MutatingWebhooks: []*admissionv1.MutatingWebhookConfiguration{configuration}}
+	case *admissionv1.ValidatingWebhookConfiguration:
+		configuration.ResourceVersion, configuration.UID = "", ""
+		return &envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{configuration}}
+	default:
+		return nil
+	}
 }
 
 // put puts an object into etcd as it is written: an API server would not take its status, its generation or its deletionTimestamp
 // from anybody.
 func (c *cluster) put(kind *apiserver.Kind, obj apiserver.Object, now time.Time) error {
 	obj = obj.DeepCopyObject().(apiserver.Object)
-	switch configuration := obj.(type) {
-	case *admissionv1.MutatingWebhookConfiguration:
-		return c.install(&envtest.WebhookInstallOptions{
-			MutatingWebhooks: []*admissionv1.MutatingWebhookConfiguration{configuration},
-		})
-	case *admissionv1.ValidatingWebhookConfiguration:
-		return c.install(&envtest.WebhookInstallOptions{
-			ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{configuration},
-		})
-	}
 	if answer, err := c.server.send(c.ctx, http.MethodGet, pathOf(kind, obj.GetNamespace(), obj.GetName(), ""), nil, nil); err != nil {
 		return err
 	} else if answer.code == http.StatusOK {
@@ -171,7 +184,23 @@ func (c *cluster) put(kind *apiserver.Kind, obj apiserver.Object, now time.Time)
 	if data, err = shifted(data, now.Sub(sim.Epoch)); err != nil {
 		return err
 	}
-	return c.etcd(registryKey(kind, obj), data)
+	if err := c.etcd(registryKey(kind, obj), data); err != nil {
+		return err
+	}
+	return c.rewrite(kind, obj)
+}
+
+// rewrite has the server write an object in its own form: a write that changes nothing is one only if not a byte would change.
+func (c *cluster) rewrite(kind *apiserver.Kind, obj apiserver.Object) error {
+	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {
+		return nil // it would be deleted
+	}
+	answer, err := c.server.sendAs(c.ctx, http.MethodPatch, pathOf(kind, obj.GetNamespace(), obj.GetName(), ""), nil, []byte("{}"),
+		string(types.MergePatchType), "")
+	if err == nil && answer.code != http.StatusOK {
+		err = fmt.Errorf("the server does not take it: %d: %s", answer.code, answer.body)
+	}
+	return err
 }
 
 // install has the server call the webhooks of a configuration where the processes under test serve them.
@@ -181,12 +210,6 @@ func (c *cluster) install(options *envtest.WebhookInstallOptions) error {
 		options.LocalServingCertDir, options.LocalServingCAData = c.hooks.LocalServingCertDir, c.hooks.LocalServingCAData
 	} else if err := options.PrepWithoutInstalling(); err != nil {
 		return err
-	}
-	for _, m := range options.MutatingWebhooks {
-		m.ResourceVersion, m.UID = "", ""
-	}
-	for _, v := range options.ValidatingWebhooks {
-		v.ResourceVersion, v.UID = "", ""
 	}
 	if err := options.Install(c.plane.Config); err != nil {
 		return err
@@ -302,6 +325,7 @@ func (c *cluster) launch() error {
 		c.processes = append(c.processes, p)
 		c.mu.Unlock()
 	}
+	c.gate.moved() // what was done so far was ours
 	return nil
 }
 

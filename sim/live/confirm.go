@@ -202,7 +202,8 @@ func (c *confirmation) settle(ctx context.Context, live *cluster, ours func(stri
 			return err
 		}
 		if !rested {
-			return fmt.Errorf("the scenario does not settle on a real cluster within %s", c.options.Timeout)
+			return fmt.Errorf("the scenario does not settle on a real cluster within %s; this happened last:\n%s", c.options.Timeout,
+				lastOf(live.gate.history()))
 		}
 		if i == 0 {
 			if err := live.relaunch(); err != nil {

@@ -110,6 +110,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Header = r.Header.Clone()
 		out.Header.Del("Accept-Encoding")
+		out.Header.Set("Accept", withoutProtobuf(out.Header.Get("Accept")))
 		return c.server.client.Transport.RoundTrip(out)
 	}
 	actor := p.actor(r)
@@ -149,6 +150,15 @@ func (p *proxy) ready() *cluster {
 func (p *proxy) actor(r *http.Request) string {
 	agent := r.UserAgent()
 	return p.actors[agent[strings.LastIndexByte(agent, '/')+1:]]
+}
+
+// withoutProtobuf leaves out of what a client accepts what the gate cannot read; they all accept JSON as well.
+func withoutProtobuf(accept string) string {
+	accepted := slices.DeleteFunc(strings.Split(accept, ","), func(one string) bool { return strings.Contains(one, "protobuf") })
+	if len(accepted) == 0 {
+		return "application/json"
+	}
+	return strings.Join(accepted, ",")
 }
 
 // forward sends an answer on as it comes.

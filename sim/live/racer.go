@@ -37,6 +37,8 @@ type racer struct {
 	informers []*informer
 	queues    []*queue
 	timers    int // that are running
+
+	observing sync.Mutex // guards observed; the gate is locked when it is taken, so the racer must not be
 	observed  []schedule.Event
 }
 
@@ -50,9 +52,9 @@ func (c *cluster) startRacer(config *sim.RacerConfig, skip []int) *racer {
 	}
 	if _, ok := r.inner.(sim.Observer); ok {
 		c.gate.watch(func(event schedule.Event) {
-			r.mu.Lock()
+			r.observing.Lock()
 			r.observed = append(r.observed, event)
-			r.mu.Unlock()
+			r.observing.Unlock()
 			r.signal()
 		})
 	}
@@ -98,9 +100,7 @@ func (r *racer) run(ctx context.Context) {
 func (r *racer) step(ctx context.Context) (due time.Duration, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.observed) > 0 {
-		event := r.observed[0]
-		r.observed = r.observed[1:]
+	if event, ok := r.nextObserved(); ok {
 		r.inner.(sim.Observer).Observe(event)
 		return 0, true
 	}
@@ -120,6 +120,17 @@ func (r *racer) step(ctx context.Context) (due time.Duration, more bool) {
 	return due, false
 }
 
+func (r *racer) nextObserved() (schedule.Event, bool) {
+	r.observing.Lock()
+	defer r.observing.Unlock()
+	if len(r.observed) == 0 {
+		return schedule.Event{}, false
+	}
+	event := r.observed[0]
+	r.observed = r.observed[1:]
+	return event, true
+}
+
 // scriptBegins tells the racer that the script begins.
 func (r *racer) scriptBegins() {
 	if listener, ok := r.inner.(sim.ScriptListener); ok {
@@ -133,7 +144,9 @@ func (r *racer) scriptBegins() {
 func (r *racer) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.timers == 0 && !slices.ContainsFunc(r.queues, func(q *queue) bool { return !q.idle() })
+	r.observing.Lock()
+	defer r.observing.Unlock()
+	return r.timers == 0 && len(r.observed) == 0 && !slices.ContainsFunc(r.queues, func(q *queue) bool { return !q.idle() })
 }
 
 // Now implements [sim.RacerEnv].

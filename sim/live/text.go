@@ -89,6 +89,19 @@ func (r *Result) writeSteps(b *strings.Builder, verbose bool) {
 	}
 }
 
+// lastOf returns the last requests, for an error.
+func lastOf(steps []Step) string {
+	const most = 20
+	var lines []string
+	for i := len(steps) - 1; i >= 0 && len(lines) < most; i-- {
+		if s := &steps[i]; s.Event.Verb.IsRequest() {
+			lines = append(lines, fmt.Sprintf("  %10s  %s %s", rounded(s.At), s.line(), s.Message))
+		}
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
+}
+
 func (s *Step) line() string {
 	text := s.Event.AsWritten().String()
 	switch {
