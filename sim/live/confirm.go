@@ -173,7 +173,7 @@ func (c *confirmation) play(ctx context.Context) (err error) {
 	live.gate.monitor = c.config.Properties.NewMonitor(live.mirror)
 	live.gate.monitor.Start(0)
 	live.gate.judge.Unlock()
-	live.gate.arm(c.plan.holds, c.plan.strikes)
+	live.gate.arm(c.plan.holds, c.plan.strikes, newFollow(c.config, c.result.Simulated))
 	if c.config.Unsettled {
 		if err := live.begin(ours); err != nil {
 			return err

@@ -46,6 +46,7 @@ type gate struct {
 	commits map[int64]int // the steps that committed, by revision
 	holds   []*hold
 	strikes []*strike
+	order   *follow
 	armed   bool // the script has begun: holds and faults count
 	// activity is when something last happened that keeps the run from being over, busy how many passes and requests go on.
 	activity time.Time
@@ -108,10 +109,10 @@ func (g *gate) reset() {
 }
 
 // arm lets holds and faults count from now on.
-func (g *gate) arm(holds []*hold, strikes []*strike) {
+func (g *gate) arm(holds []*hold, strikes []*strike, order *follow) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.holds, g.strikes, g.armed = holds, strikes, true
+	g.holds, g.strikes, g.order, g.armed = holds, strikes, order, true
 	g.activity = time.Now()
 	g.begin()
 }
@@ -140,8 +141,9 @@ type visit struct {
 	// cause is the revision that a delivery tells of.
 	cause int64
 
-	came    time.Time
-	held    time.Duration
+	came     time.Time
+	held     time.Duration
+	released bool // it waits for the order no longer
 	strikes []*strike
 }
 
@@ -164,6 +166,18 @@ func (g *gate) repeats(v *visit, sight int64) bool {
 		return false
 	}
 	return s.burst != t.burst
+}
+
+// isPoll reports whether the visit is a poll as things are now.
+func (g *gate) isPoll(v *visit) bool { return v.sight != nil && g.repeats(v, v.sight()) }
+
+// gone notes that a visit does not wait any more, as its caller has gone away.
+func (g *gate) gone(v *visit) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.armed {
+		g.order.left(v)
+	}
 }
 
 // name returns the event with the occurrence it would have now.
@@ -204,6 +218,7 @@ func (g *gate) comeUp(ctx context.Context, v *visit) error {
 		timer.Stop()
 		v.held = time.Since(v.came)
 		if ctx.Err() != nil {
+			g.gone(v)
 			return ctx.Err()
 		}
 	}
@@ -239,6 +254,10 @@ func (g *gate) holdsBack(v *visit) (until time.Time, changed <-chan struct{}, he
 		if ready := v.came.Add(s.before()); s.before() > 0 && time.Now().Before(ready) && (until.IsZero() || ready.Before(until)) {
 			until, held = ready, true
 		}
+	}
+	if !held && !v.released {
+		until, held = g.order.holds(v, g.isPoll(v))
+		v.released = !held
 	}
 	return until, g.changed, held
 }
@@ -298,6 +317,9 @@ func (g *gate) done(v *visit, s Step, sight int64) {
 		t.last = len(g.steps)
 		g.steps = append(g.steps, s)
 		g.happened(s.Event)
+		if g.armed {
+			g.order.happened(s.Event)
+		}
 	}
 	if s.Committed != 0 {
 		t.commits++

@@ -66,7 +66,7 @@ func parting(config *sim.Config, simulated *history.History, steps []Step) *Part
 	for i := range simulated.Records {
 		r := &simulated.Records[i]
 		d, ok := deedOf(r.Event, r.Code, r.Reason, r.Committed != 0)
-		if !ok || i < begins || !mine(r.Event) {
+		if kind := config.Kinds.ByName(r.Event.Kind); !ok || i < begins || !mine(r.Event) || kind == nil || kind.Volatile {
 			continue
 		}
 		rest := real[d.thread]
