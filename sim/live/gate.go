@@ -143,7 +143,8 @@ type visit struct {
 
 	came     time.Time
 	held     time.Duration
-	released bool // it waits for the order no longer
+	ordered  bool // it waits for the order of the simulated run, and for nothing else
+	released bool // it does so no longer
 	strikes []*strike
 }
 
@@ -209,6 +210,7 @@ func (g *gate) comeUp(ctx context.Context, v *visit) error {
 		if !held {
 			return ctx.Err()
 		}
+		ordered := v.ordered
 		timer := time.NewTimer(time.Until(until))
 		select {
 		case <-ctx.Done():
@@ -216,7 +218,9 @@ func (g *gate) comeUp(ctx context.Context, v *visit) error {
 		case <-timer.C:
 		}
 		timer.Stop()
-		v.held = time.Since(v.came)
+		if !ordered {
+			v.held = time.Since(v.came)
+		}
 		if ctx.Err() != nil {
 			g.gone(v)
 			return ctx.Err()
@@ -257,7 +261,7 @@ func (g *gate) holdsBack(v *visit) (until time.Time, changed <-chan struct{}, he
 	}
 	if !held && !v.released {
 		until, held = g.order.holds(v, g.isPoll(v))
-		v.released = !held
+		v.released, v.ordered = !held, held
 	}
 	return until, g.changed, held
 }

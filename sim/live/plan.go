@@ -154,7 +154,27 @@ func quietSpan(config *sim.Config, h *history.History) time.Duration {
 		}
 		last = r.At
 	}
+	longest = max(longest, pollSpan(config, h))
 	return max(least, longest+longest/4+2*time.Second).Round(time.Second)
+}
+
+// longestPoll is the longest interval between the polls of an operator that a confirmation waits for.
+const longestPoll = time.Minute
+
+// pollSpan returns the longest interval at which a process under test looks again in the simulation, as far as it is worth waiting
+// for: what has not changed by then may still do.
+func pollSpan(config *sim.Config, h *history.History) time.Duration {
+	longest := time.Duration(0)
+	for i := range h.Records {
+		r := &h.Records[i]
+		if r.Repeats == 0 || !slices.ContainsFunc(config.Processes, func(p sim.Process) bool { return p.Name == r.Event.Actor }) {
+			continue
+		}
+		if interval := (r.LastAt - r.At) / time.Duration(r.Repeats); interval <= longestPoll {
+			longest = max(longest, interval)
+		}
+	}
+	return longest
 }
 
 // expected returns the properties that the finding is about: what the schedule names, or else what the simulation breaks. Those
