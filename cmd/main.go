@@ -106,7 +106,8 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
-	root.AddCommand(a.runCommand(), a.replayCommand(), a.confirmCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(), a.listCommand())
+	root.AddCommand(a.confirmCommand())
+	root.AddCommand(a.runCommand(), a.replayCommand(), a.shrinkCommand(), a.pinCommand(), a.validateCommand(), a.listCommand())
 	return root
 }
 

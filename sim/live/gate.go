@@ -145,7 +145,7 @@ type visit struct {
 	held     time.Duration
 	ordered  bool // it waits for the order of the simulated run, and for nothing else
 	released bool // it does so no longer
-	strikes []*strike
+	strikes  []*strike
 }
 
 func (g *gate) threadOf(key threadKey) *thread {
