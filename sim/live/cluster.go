@@ -117,6 +117,19 @@ func (c *cluster) close() error {
 	return err
 }
 
+// version returns the version of the API server, without a v.
+func (c *cluster) version() (string, error) {
+	answer, err := c.server.send(c.ctx, http.MethodGet, "/version", nil, nil)
+	if err != nil {
+		return "", err
+	}
+	var version struct{ GitVersion string }
+	if err := json.Unmarshal(answer.body, &version); err != nil {
+		return "", fmt.Errorf("the version of the API server: %w", err)
+	}
+	return strings.TrimPrefix(version.GitVersion, "v"), nil
+}
+
 // load puts the definitions of custom resources and the scenario's objects onto the server, as they are written.
 func (c *cluster) load() error {
 	if definitions := c.kinds.Definitions(); len(definitions) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stalemate-dev/stalemate/sim"
@@ -133,7 +134,7 @@ func (c *confirmation) simulate() error {
 	}
 	r.Simulated = replay.Run
 	r.Expected = expected(c.config.Properties, s, replay.Run)
-	r.SimulationBroken = breaks(replay.Run.Verdicts, r.Expected)
+	r.SimulationBroken = replay.Run.Outcome == history.Panicked || breaks(replay.Run.Verdicts, r.Expected)
 	var why []string
 	c.plan, why = planOf(c.config, s, replay.Run)
 	why = append(why, missing(c.config.Kinds, c.config.Properties)...)
@@ -144,7 +145,7 @@ func (c *confirmation) simulate() error {
 		s.Origin.Strategy != "default order" {
 		why = append(why, "only its trace brings it about, which orders every single step")
 	}
-	r.Quiet, r.PlayedBy = c.plan.quiet, playedBy(c.config, c.plan)
+	r.Quiet = c.plan.quiet
 	if c.options.Quiet > 0 {
 		r.Quiet = c.options.Quiet
 	}
@@ -163,8 +164,11 @@ func (c *confirmation) play(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, live.close()) }()
+	if err := c.introduce(live); err != nil || c.result.Outcome != "" {
+		return err
+	}
 	if !c.config.Unsettled {
-		if err := c.settle(ctx, live, ours); err != nil {
+		if err := c.settle(ctx, live, ours); err != nil || c.result.Outcome != "" {
 			return err
 		}
 	}
@@ -190,6 +194,20 @@ func (c *confirmation) play(ctx context.Context) (err error) {
 	return nil
 }
 
+// introduce says who plays whom, and whether that is the right version.
+func (c *confirmation) introduce(live *cluster) error {
+	version, err := live.version()
+	if err != nil {
+		return err
+	}
+	c.result.PlayedBy = playedBy(c.config, c.plan, version)
+	if wanted := string(c.config.Kinds.Version()); !strings.HasPrefix(version, wanted+".") {
+		c.result.Outcome = NotApplicable
+		c.result.Why = []string{fmt.Sprintf("the scenario is about Kubernetes %s, and the API server is %s", wanted, version)}
+	}
+	return nil
+}
+
 // settle lets the cluster come to rest, and starts the programs under test anew over that.
 func (c *confirmation) settle(ctx context.Context, live *cluster, ours func(string) bool) error {
 	c.options.Progress("settling")
@@ -202,8 +220,10 @@ func (c *confirmation) settle(ctx context.Context, live *cluster, ours func(stri
 			return err
 		}
 		if !rested {
-			return fmt.Errorf("the scenario does not settle on a real cluster within %s; this happened last:\n%s", c.options.Timeout,
-				lastOf(live.gate.history()))
+			c.result.Outcome = NotApplicable
+			c.result.Why = []string{fmt.Sprintf("the scenario does not settle on the real cluster within %s; this happened last:\n%s",
+				c.options.Timeout, lastOf(live.gate.history()))}
+			return nil
 		}
 		if i == 0 {
 			if err := live.relaunch(); err != nil {
@@ -234,7 +254,8 @@ func (c *confirmation) conclude(live *cluster) {
 	r.Elements = c.plan.elements(g)
 	r.Parting = parting(c.config, r.Simulated, r.Steps)
 	r.Outcome = NotConfirmed
-	if breaks(r.Verdicts, r.Expected) {
+	panicked := len(r.Panics) > 0 && r.Simulated.Outcome == history.Panicked
+	if panicked || breaks(r.Verdicts, r.Expected) {
 		r.Outcome = Confirmed
 		return
 	}

@@ -31,6 +31,11 @@ const least = 10 * time.Second
 // planOf translates a schedule, given what it comes to in the simulation. What cannot be played is said in words.
 func planOf(config *sim.Config, s *schedule.Schedule, simulated *history.History) (*plan, []string) {
 	p := &plan{skip: s.Skip, ours: map[string]bool{}, quiet: quietSpan(config, simulated)}
+	if !assets.HasManager() {
+		for i := range config.Racers {
+			p.ours[config.Racers[i].Name] = true
+		}
+	}
 	why := unplayable(config, s)
 	for _, c := range simulated.Constraints {
 		for _, event := range []schedule.Event{c.Event, c.Waits} {
@@ -66,9 +71,6 @@ func planOf(config *sim.Config, s *schedule.Schedule, simulated *history.History
 // unplayable says what of a scenario and a schedule as a whole only a simulation can bring about.
 func unplayable(config *sim.Config, s *schedule.Schedule) []string {
 	var why []string
-	if version := string(config.Kinds.Version()); !strings.HasPrefix(assets.Version, version+".") {
-		why = append(why, fmt.Sprintf("the scenario is about Kubernetes %s, and the control plane is %s", version, assets.Version))
-	}
 	for _, o := range s.Orders {
 		why = append(why, fmt.Sprintf("the order in which %s lists %s: a real cache has one of its own", o.At.Actor, o.At.Object()))
 	}
@@ -196,8 +198,8 @@ func expected(set *property.Set, s *schedule.Schedule, simulated *history.Histor
 }
 
 // playedBy says who plays what.
-func playedBy(config *sim.Config, p *plan) []string {
-	lines := []string{fmt.Sprintf("API server: kube-apiserver %s with etcd", assets.Version)}
+func playedBy(config *sim.Config, p *plan, version string) []string {
+	lines := []string{fmt.Sprintf("API server: kube-apiserver %s with etcd", version)}
 	for i := range config.Processes {
 		lines = append(lines, config.Processes[i].Name+": the reconciler on a real manager of controller-runtime")
 	}
@@ -205,7 +207,7 @@ func playedBy(config *sim.Config, p *plan) []string {
 		r := &config.Racers[i]
 		who := "our step machine, on real watches and in real time"
 		if p.isReal(config, r.Name) {
-			who = "kube-controller-manager " + assets.Version + " (" + strings.Join(r.Real, ", ") + ")"
+			who = "kube-controller-manager (" + strings.Join(r.Real, ", ") + ")"
 		}
 		lines = append(lines, r.Name+": "+who)
 	}

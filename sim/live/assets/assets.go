@@ -54,6 +54,12 @@ func Dir() (string, error) {
 	return dir, nil
 }
 
+// HasManager reports whether there is a kube-controller-manager: what setup-envtest installs has none.
+func HasManager() bool {
+	dir, err := Dir()
+	return err == nil && executable(filepath.Join(dir, "kube-controller-manager")) == nil
+}
+
 // Cache returns the folder into which the programs are built: $XDG_CACHE_HOME/stalemate/assets-VERSION, where
 // XDG_CACHE_HOME is ~/.cache unless it is set.
 func Cache() (string, error) {
