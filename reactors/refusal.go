@@ -16,7 +16,9 @@ func Refusal(f schedule.Fault, actor string, r *apiserver.Request) *apierrors.St
 	switch row := rows[f.Type]; {
 	case row == nil:
 		return nil
-	case row.build != nil && !(f.Type == schedule.Conflict && f.Means == schedule.CompetingWrite):
+	case f.Type == schedule.Conflict && f.Means == schedule.CompetingWrite:
+		return nil
+	case row.build != nil:
 		return row.build(&t, f)
 	case f.Type == schedule.AppliedTwice:
 		return t.serverTimeout(f)

@@ -68,7 +68,7 @@ func TestConfirms(t *testing.T) {
 			continue
 		}
 		for n := range *times {
-			name := strings.Split(f.file, "/")[0]
+			name, _, _ := strings.Cut(f.file, "/")
 			t.Run(fmt.Sprintf("%s/broken/%d", name, n+1), func(t *testing.T) {
 				t.Parallel()
 				confirm(t, load(t, f.file, nil), live.Confirmed)

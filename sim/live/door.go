@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -209,10 +208,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// isWatch reports whether a request opens a stream.
-func isWatch(r *http.Request) bool {
-	w := r.URL.Query().Get("watch")
-	return r.Method == http.MethodGet && (w == "true" || w == "1")
 }

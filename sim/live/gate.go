@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -392,30 +391,6 @@ func (g *gate) history() []Step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.steps)
-}
-
-// counted returns how often each event came up, for messages.
-func (g *gate) counted(base schedule.Event) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if s := g.names[base]; s != nil {
-		return s.count
-	}
-	return 0
-}
-
-// like returns the names that came up for an object, sorted.
-func (g *gate) like(event schedule.Event) []schedule.Event {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var found []schedule.Event
-	for name := range maps.Keys(g.names) {
-		if name.Actor == event.Actor && name.Kind == event.Kind && name.Verb == event.Verb {
-			found = append(found, name)
-		}
-	}
-	slices.SortFunc(found, schedule.Compare)
-	return found
 }
 
 // announce tells the properties of a request that is about to be made, answered of its answer.

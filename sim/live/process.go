@@ -226,7 +226,7 @@ func (m *gatedManager) Add(r manager.Runnable) error {
 		name, do := value.Elem().FieldByName("Name"), value.Elem().FieldByName("Do")
 		if name.IsValid() && do.IsValid() && do.CanSet() {
 			m.controllers++
-			if inner, ok := do.Interface().(reconcile.Reconciler); ok {
+			if inner, ok := reflect.TypeAssert[reconcile.Reconciler](do); ok {
 				do.Set(reflect.ValueOf(&passes{process: m.process, controller: name.String(), inner: inner}))
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -164,9 +165,7 @@ func withoutProtobuf(accept string) string {
 // forward sends an answer on as it comes.
 func forward(w http.ResponseWriter, response *http.Response) {
 	defer func() { _ = response.Body.Close() }()
-	for name, values := range response.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(response.StatusCode)
 	flusher, _ := w.(http.Flusher)
 	buffer := make([]byte, 32<<10)

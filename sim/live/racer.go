@@ -104,10 +104,8 @@ func (r *racer) step(ctx context.Context) (due time.Duration, more bool) {
 		r.inner.(sim.Observer).Observe(event)
 		return 0, true
 	}
-	for _, i := range r.informers {
-		if r.deliver(i) {
-			return 0, true
-		}
+	if slices.ContainsFunc(r.informers, r.deliver) {
+		return 0, true
 	}
 	due = time.Hour
 	for _, q := range r.queues {
@@ -470,6 +468,7 @@ func write(r *apiserver.Request) (method, path string, query url.Values, body []
 		body, contentType = r.PatchData, string(r.PatchType)
 	case schedule.Delete, schedule.DeleteCollection:
 		body, err = json.Marshal(r.Delete)
+	default: // reads have none
 	}
 	return method, path, query, body, contentType, err
 }

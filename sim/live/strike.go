@@ -32,6 +32,7 @@ func playable(f schedule.Fault) string {
 		if reactors.Complete(f).Means == schedule.CompetingWrite {
 			return "it needs a write by somebody else within the request"
 		}
+	default:
 	}
 	return ""
 }

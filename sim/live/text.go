@@ -72,6 +72,7 @@ func (r *Result) writeVerdicts(b *strings.Builder) {
 			fmt.Fprintf(b, "  invalid         %s: %s\n", v.Property.Name, v.Error)
 		case property.NotExercised:
 			fmt.Fprintf(b, "  not exercised   %s\n", v.Property.Name)
+		case property.Held:
 		}
 	}
 }
@@ -81,8 +82,8 @@ func (r *Result) writeSteps(b *strings.Builder, verbose bool) {
 	b.WriteString("\n")
 	for _, s := range r.Steps {
 		write := s.Event.Verb.IsWrite() && (s.Committed != 0 || s.Code >= 400)
-		if s.Held == 0 && s.Fault == "" && s.Code != noAnswer && !write && !(verbose && s.Event.Verb.IsRequest()) &&
-			s.Event.Verb != schedule.Start {
+		told := write || s.Held > 0 || s.Fault != "" || s.Code == noAnswer || s.Event.Verb == schedule.Start
+		if !told && (!verbose || !s.Event.Verb.IsRequest()) {
 			continue
 		}
 		fmt.Fprintf(b, "  %10s  %s\n", rounded(s.At), s.line())
