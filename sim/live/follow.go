@@ -25,7 +25,7 @@ type follow struct {
 // moment is how long nothing must move for a request to go on that waits for another one.
 const moment = 300 * time.Millisecond
 
-// newFollow returns the order of the requests of a simulated run: the writes, and the reads of the processes under test.
+// newFollow returns the order of a simulated run.
 func newFollow(config *sim.Config, h *history.History) *follow {
 	f := &follow{places: map[schedule.Event]int{}, counts: map[schedule.Event]int{}, waiting: map[*visit]int{}, moved: time.Now()}
 	counts := map[schedule.Event]int{}
@@ -36,8 +36,7 @@ func newFollow(config *sim.Config, h *history.History) *follow {
 	thread := -1
 	for i := h.ScriptBegins; i < len(h.Records); i++ {
 		r := &h.Records[i]
-		kind := config.Kinds.ByName(r.Event.Kind)
-		if kind == nil || kind.Volatile || !r.Event.Verb.IsRequest() || !r.Event.Verb.IsWrite() && !mine(r.Event.Actor) || r.Event.Return {
+		if kind := config.Kinds.ByName(r.Event.Kind); kind != nil && kind.Volatile || !ordered(r.Event, mine(r.Event.Actor)) {
 			continue
 		}
 		name := loose(r.Event)
@@ -54,9 +53,22 @@ func newFollow(config *sim.Config, h *history.History) *follow {
 	return f
 }
 
+// ordered reports whether a step takes part in the order: writes, and of the processes under test also reads, what their caches are
+// told, and the begins of their passes.
+func ordered(event schedule.Event, mine bool) bool {
+	switch event.Verb {
+	case schedule.Get, schedule.List, schedule.CachedGet, schedule.CachedList, schedule.Deliver, schedule.Dequeue:
+		return mine && !event.Return
+	default:
+		return event.Verb.IsWrite() && !event.Return
+	}
+}
+
 // loose returns the name that an event has whoever plays its actor, without its occurrence.
 func loose(event schedule.Event) schedule.Event {
-	event.Controller, event.Key, event.Occurrence = "", "", 0
+	if event.Occurrence = 0; event.Verb != schedule.Dequeue {
+		event.Controller, event.Key = "", ""
+	}
 	return event
 }
 
@@ -71,9 +83,6 @@ func (f *follow) left(v *visit) { delete(f.waiting, v) }
 
 // holds reports whether a visit waits for another event, and until when if nothing moves. repeated says that it is a poll.
 func (f *follow) holds(v *visit, repeated bool) (until time.Time, held bool) {
-	if !v.event.Verb.IsRequest() {
-		return until, false
-	}
 	name := loose(v.event)
 	name.Occurrence = f.counts[name] + 1
 	if repeated {
