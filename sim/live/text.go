@@ -24,14 +24,14 @@ func (r *Result) Text(verbose bool) string {
 	if len(r.Expected) > 0 {
 		fmt.Fprintf(&b, "\n  it is about     %s\n", strings.Join(r.Expected, ", "))
 	}
+	if r.Outcome == NotApplicable {
+		return b.String()
+	}
 	in := "holds"
 	if r.SimulationBroken {
 		in = "broken"
 	}
 	fmt.Fprintf(&b, "  simulation      %s\n", in)
-	if r.Outcome == NotApplicable {
-		return b.String()
-	}
 	r.writeVerdicts(&b)
 	for _, e := range r.Elements {
 		met := "came about"
