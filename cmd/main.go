@@ -110,6 +110,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, err) })
 	root.AddCommand(
+		a.confirmCommand(),
 		a.explainCommand(),
 		a.fuzzCommand(),
 		a.listCommand(),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/stalemate-dev/stalemate/sim"
+	"github.com/stalemate-dev/stalemate/sim/apiserver"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
 )
 
@@ -32,10 +33,11 @@ type target struct {
 	lock        string // the resourceVersion that a write insists on, if it does
 }
 
-func targetOf(d *sim.Door) target {
-	r := d.Request()
+func targetOf(d *sim.Door) target { return targetOfRequest(d.Event().Actor, d.Request()) }
+
+func targetOfRequest(actor string, r *apiserver.Request) target {
 	t := target{
-		actor: d.Event().Actor, verb: r.Verb, group: r.Kind.GroupVersion(), kind: r.Kind.Kind, resource: r.Kind.Resource,
+		actor: actor, verb: r.Verb, group: r.Kind.GroupVersion(), kind: r.Kind.Kind, resource: r.Kind.Resource,
 		namespace: r.Namespace, object: r.Name, subresource: r.Subresource, lock: r.Lock(),
 	}
 	t.name = t.inPath()

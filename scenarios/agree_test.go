@@ -127,7 +127,7 @@ var beyondSchema = sets.New(
 	"broken/bad-cel", "broken/crd-invalid", "broken/crd-not-one", "broken/crd-object", "broken/crd-rules", "broken/crd-twice",
 	"broken/crd-unknown-field", "broken/crd-versions", "broken/duplicate-names", "broken/ill-typed-cel", "broken/matrix-references",
 	"broken/matrix-too-big", "broken/matrix-without", "broken/missing-file", "broken/object-bad-yaml", "broken/object-duplicate",
-	"broken/object-invalid", "broken/object-leaves", "broken/object-list", "broken/object-metadata", "broken/object-owner",
+	"broken/no-nodes", "broken/object-invalid", "broken/object-leaves", "broken/object-list", "broken/object-metadata", "broken/object-owner",
 	"broken/object-unknown-field", "broken/object-unknown-kind", "broken/object-webhook", "broken/object-wrong-type",
 	"broken/patch-custom", "broken/path-binary", "broken/path-outside", "broken/rbac-bindings", "broken/rbac-roles",
 	"broken/two-documents", "broken/unknown-kind", "broken/unknown-reconciler", "broken/unmodelled-kind",

@@ -24,6 +24,8 @@ type racerType struct {
 	withScript bool
 	// several is set for racers that are about one object, of which there may be many.
 	several bool
+	// real are the controllers of kube-controller-manager that it is; none if it is something else.
+	real []string
 	// build returns what makes the racer of a run.
 	build func(l *loader, r Racer) func() sim.Racer
 }
@@ -31,27 +33,29 @@ type racerType struct {
 // racerTypes is the table of racers.
 var racerTypes = map[RacerType]racerType{
 	RacerStatefulSetController: {
-		doc: "kube-controller-manager's StatefulSet controller",
+		doc: "kube-controller-manager's StatefulSet controller", real: []string{"statefulset-controller"},
 		build: func(l *loader, _ Racer) func() sim.Racer {
 			options := racer.StatefulSetControllerOptions{Version: l.kinds.Version()}
 			return func() sim.Racer { return racer.NewStatefulSetController(options) }
 		},
 	},
 	RacerDeploymentController: {
-		doc: "kube-controller-manager's Deployment controller; its ReplicaSet controller as well, unless that is a racer of its own",
+		doc:  "kube-controller-manager's Deployment controller; its ReplicaSet controller as well, unless that is a racer of its own",
+		real: []string{"deployment-controller", "replicaset-controller"},
 		build: func(l *loader, _ Racer) func() sim.Racer {
 			options := racer.DeploymentControllerOptions{Version: l.kinds.Version(), ReplicaSets: !l.hasRacer(RacerReplicaSetController)}
 			return func() sim.Racer { return racer.NewDeploymentController(options) }
 		},
 	},
 	RacerReplicaSetController: {
-		doc: "kube-controller-manager's ReplicaSet controller",
+		doc: "kube-controller-manager's ReplicaSet controller", real: []string{"replicaset-controller"},
 		build: func(*loader, Racer) func() sim.Racer {
 			return func() sim.Racer { return racer.NewReplicaSetController(racer.ReplicaSetControllerOptions{}) }
 		},
 	},
 	RacerGarbageCollector: {
 		doc:   "kube-controller-manager's garbage collector",
+		real:  []string{"garbage-collector-controller"},
 		block: "garbageCollector",
 		build: func(_ *loader, r Racer) func() sim.Racer {
 			var options racer.GarbageCollectorOptions
@@ -63,6 +67,7 @@ var racerTypes = map[RacerType]racerType{
 	},
 	RacerNamespaceController: {
 		doc:   "kube-controller-manager's namespace controller: empties a namespace that is deleted, which otherwise stays",
+		real:  []string{"namespace-controller"},
 		block: "namespaceController",
 		build: func(_ *loader, r Racer) func() sim.Racer {
 			var options racer.NamespaceControllerOptions
@@ -73,13 +78,15 @@ var racerTypes = map[RacerType]racerType{
 		},
 	},
 	RacerDisruptionController: {
-		doc: "kube-controller-manager's disruption controller: says how many pods of a PodDisruptionBudget may be evicted",
+		doc:  "kube-controller-manager's disruption controller: says how many pods of a PodDisruptionBudget may be evicted",
+		real: []string{"disruption-controller"},
 		build: func(*loader, Racer) func() sim.Racer {
 			return func() sim.Racer { return racer.NewDisruptionController() }
 		},
 	},
 	RacerJobController: {
-		doc: "kube-controller-manager's Job controller, and the one that deletes Jobs some time after they have finished",
+		doc:  "kube-controller-manager's Job controller, and the one that deletes Jobs some time after they have finished",
+		real: []string{"job-controller", "ttl-after-finished-controller"},
 		build: func(*loader, Racer) func() sim.Racer {
 			return func() sim.Racer { return racer.NewJobController() }
 		},
@@ -242,13 +249,23 @@ func (l *loader) racers(script []racer.UserStep) []sim.RacerConfig {
 	var configs []sim.RacerConfig
 	for _, r := range l.manifest.Spec.Racers {
 		row := racerTypes[r.Type]
-		configs = append(configs, sim.RacerConfig{Name: r.Name, New: row.build(l, r), WithScript: row.withScript})
+		config := sim.RacerConfig{Name: r.Name, New: row.build(l, r), WithScript: row.withScript}
+		if !delayed(r) {
+			config.Real = row.real
+		}
+		configs = append(configs, config)
 	}
 	if len(script) > 0 {
 		newUser := func() sim.Racer { return racer.NewUser(racer.UserOptions{Steps: script}) }
 		configs = append(configs, sim.RacerConfig{Name: UserActor, New: newUser, WithScript: true})
 	}
 	return configs
+}
+
+// delayed reports whether a racer is slower than the real one would be.
+func delayed(r Racer) bool {
+	return r.GarbageCollector != nil && r.GarbageCollector.Delay != nil ||
+		r.NamespaceController != nil && r.NamespaceController.Delay != nil
 }
 
 // loadScript reads the script, with the files it creates objects from.

@@ -74,6 +74,9 @@ type RacerConfig struct {
 	Name string
 	// New makes the racer of one run.
 	New func() Racer
+	// Real are the controllers of kube-controller-manager that the racer stands for, as its flag --controllers names them: where
+	// there is a real control plane they play its part.
+	Real []string
 	// WithScript makes the racer part of the story told, like a user's script: it starts when the script begins, and
 	// takes no part in settling. Other racers belong to the cluster and always run.
 	WithScript bool

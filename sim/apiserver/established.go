@@ -44,3 +44,7 @@ func (s *Server) addDefinitions() {
 		s.commitClaim(k, &obj, nil, claim{write: write{by: recorded}})
 	}
 }
+
+// Definitions returns the definitions of the custom resources of the table, as a server has established them. They are not the
+// caller's to change.
+func (k *Kinds) Definitions() []*apiextensionsv1.CustomResourceDefinition { return slices.Clip(k.established) }

@@ -11,6 +11,7 @@ var layers = []struct {
 	may    []string
 }{
 	{"sim/simtest", []string{"sim", "scenarios", "racer", "reactors", "reports"}},
+	{"sim/live", []string{"sim", "reactors"}}, // it plays the faults of reactors in front of a real server
 	{"sim", []string{"sim"}},
 	{"racer", []string{"sim", "racer"}},
 	{"reactors", []string{"sim", "reactors"}},
