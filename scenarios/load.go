@@ -142,11 +142,14 @@ func loadEntry(t *tree, doc *document, c combination, opts Options) (*Scenario, 
 		return s, l.diagnostics
 	}
 	s.kinds = l.kinds
+	before := len(l.diagnostics)
 	s.given = l.loadGiven()
 	s.access = l.loadAccess()
 	script := l.loadScript()
 	s.steps = len(script)
-	l.checkNodes(s.given, script)
+	if len(l.diagnostics) == before { // all objects are there
+		l.checkNodes(s.given, script)
+	}
 	s.properties = l.compile(ruleLists{variables: l.manifest.Spec.Variables, properties: l.manifest.Spec.Properties}, ruleLists{})
 	if len(l.diagnostics) == 0 {
 		s.racers = l.racers(script)

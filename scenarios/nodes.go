@@ -2,10 +2,10 @@ package scenarios
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/stalemate-dev/stalemate/racer"
 	"github.com/stalemate-dev/stalemate/sim/apiserver"
@@ -19,35 +19,36 @@ func (l *loader) checkNodes(given []apiserver.Object, script []racer.UserStep) {
 			objects = append(objects, step.Create.Object)
 		}
 	}
-	nodes := map[string]bool{} // by name, whether there is an object
+	nodes := sets.New[string]()
 	if !l.hasRacer(RacerScheduler) {
-		nodes[racer.DefaultNode] = false
+		nodes.Insert(racer.DefaultNode)
 	}
+	known := false // whether there is a Node object
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *corev1.Node:
-			nodes[o.Name] = true
+			known = true
+			nodes.Insert(o.Name)
 		case *corev1.Pod:
 			if o.Spec.NodeName != "" {
-				nodes[o.Spec.NodeName] = nodes[o.Spec.NodeName]
+				nodes.Insert(o.Spec.NodeName)
 			}
 		}
 	}
-	names := slices.Sorted(maps.Keys(nodes))
 	for i, r := range l.manifest.Spec.Racers {
 		path := indexed("racers", i)
-		if r.Type == RacerNodeLifecycle && !slices.ContainsFunc(names, func(name string) bool { return nodes[name] }) {
+		if r.Type == RacerNodeLifecycle && !known {
 			l.add(l.doc.at(path+".type", path+".type: a NodeLifecycle looks after Node objects, and there is none: name their file in spec.given"))
 		}
 		if r.Kubelet == nil {
 			continue
 		}
 		for j, lost := range r.Kubelet.Lost {
-			if _, there := nodes[lost.Node]; there || lost.Node == "" {
+			if lost.Node == "" || nodes.Has(lost.Node) {
 				continue
 			}
 			at := fmt.Sprintf("%s.kubelet.lost[%d].node", path, j)
-			l.add(l.doc.at(at, fmt.Sprintf("%s: there is no node %q%s", at, lost.Node, thereIs(lost.Node, names))))
+			l.add(l.doc.at(at, fmt.Sprintf("%s: there is no node %q%s", at, lost.Node, thereIs(lost.Node, sets.List(nodes)))))
 		}
 	}
 }

@@ -55,7 +55,8 @@ func validate(m *Manifest, kinds *apiserver.Kinds, registry *Registry) field.Err
 	v.script(spec.Child("script"))
 	v.variables(spec.Child("variables"))
 	if len(m.Spec.Properties) == 0 && !slices.ContainsFunc(m.Spec.Detectors, Detector.enabled) {
-		v.add(field.Required(spec.Child("properties"), "without a property nothing is judged"))
+		const detail = "without a property nothing is judged: state one, or name a detector that is to look, in spec.detectors"
+		v.add(field.Required(spec.Child("properties"), detail))
 	}
 	v.detectors(spec.Child("detectors"))
 	v.properties(spec.Child("properties"))

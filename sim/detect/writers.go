@@ -73,12 +73,21 @@ type change struct {
 	value  string
 }
 
-// fight looks for a field that two writers change in turns.
+// fight looks for a field that two writers change in turns. To look into the objects is what takes time here.
 func (r *Run) fight(commits []int) *Found {
+	if !r.takeTurns(commits) {
+		return nil
+	}
 	fields := map[string][]change{}
+	var last apiserver.Object
+	var after map[string]string
 	for _, i := range commits {
 		record := &r.History.Records[i]
-		before, after := fieldsOf(record.Before), fieldsOf(record.After)
+		before := after
+		if record.Before != last { // which it is, unless it was deleted and made again
+			before = fieldsOf(record.Before)
+		}
+		last, after = record.After, fieldsOf(record.After)
 		for _, path := range sortedKeys(before, after) {
 			if before[path] == after[path] {
 				continue
@@ -90,6 +99,37 @@ func (r *Run) fight(commits []int) *Found {
 		}
 	}
 	return nil
+}
+
+// takeTurns reports whether two writers, one of them an operator, made commits in turns often enough to fight over a field, whatever
+// it is that they changed.
+func (r *Run) takeTurns(commits []int) bool {
+	writers := make([]string, len(commits))
+	operators := map[string]bool{}
+	for n, i := range commits {
+		record := &r.History.Records[i]
+		writers[n] = writer(&record.Event)
+		operators[writers[n]] = record.OfProcess()
+	}
+	for a, operator := range operators {
+		for b := range operators {
+			if operator && a != b && turns(writers, a, b) >= 2*fights {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// turns counts how often it was the turn of one of two writers.
+func turns(writers []string, a, b string) int {
+	n, last := 0, ""
+	for _, w := range writers {
+		if (w == a || w == b) && w != last {
+			n, last = n+1, w
+		}
+	}
+	return n
 }
 
 // inTurns reports whether two writers made the last changes of a field in turns, each to a value of its own.
