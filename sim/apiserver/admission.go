@@ -71,6 +71,9 @@ func vetPod(s *Server, obj, old Object) *statusError {
 
 // forbidden is what a plugin answers; pkg/admission/errors.go NewForbidden.
 func (s *Server) forbidden(order int, name string, reason error) *statusError {
+	if name == "" {
+		name = "Unknown"
+	}
 	return apierrors.NewForbidden(s.kinds.rows[order].GroupResource(), name, reason)
 }
 

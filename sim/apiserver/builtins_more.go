@@ -153,7 +153,7 @@ func addWorkloads(rows []*Kind, version Version) {
 		k.ShortNames = []string{"cj"}
 	}), rules[batchv1.CronJob]{defaults: builtin.DefaultCronJob, validate: builtin.ValidateCronJob, warn: builtin.WarnCronJob})
 	rows[budgetOrder] = row(version, "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", Kind{
-		ShortNames: []string{"pdb"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec,
+		ShortNames: []string{"pdb"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, MetadataLast: true,
 		NotModelled: []string{"the status, unless a DisruptionController writes it: it is a racer"},
 	}, rules[policyv1.PodDisruptionBudget]{
 		validate: builtin.ValidatePodDisruptionBudget, validateStatus: builtin.ValidatePodDisruptionBudgetStatus,

@@ -38,6 +38,9 @@ func (s *Server) update(req *Request) *Response {
 	if e != nil {
 		return s.replace(req, obj, e)
 	}
+	if err := checkReadable(obj.GetResourceVersion()); err != nil {
+		return failed(err)
+	}
 	if refusal := req.createForbidden(); refusal != nil {
 		return refusal
 	}
@@ -143,6 +146,9 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 		lacking = k.reread(obj, stored)
 		stale = lacking != s.table(k).get(stored.GetNamespace(), stored.GetName()).lacking
 	}
+	if !deletes {
+		k.settleForm(obj)
+	}
 	same := tracked && c.settleFields(k, obj, stored) && !stale
 	switch {
 	case deletes:
@@ -189,6 +195,14 @@ func (s *Server) write(k *Kind, obj, stored Object, dryRun bool) *Response {
 	}
 }
 
+// checkReadable refuses a revision that is no number.
+func checkReadable(revision string) *statusError {
+	if _, err := strconv.ParseUint(revision, 10, 64); err != nil && revision != "" {
+		return plain(err.Error())
+	}
+	return nil
+}
+
 // checkRevision is optimistic concurrency: the object must have been made from the stored revision, or say nothing where
 // the kind allows that.
 func checkRevision(k *Kind, obj Object, e *entry) *statusError {
@@ -196,13 +210,10 @@ func checkRevision(k *Kind, obj Object, e *entry) *statusError {
 	if text == e.object.GetResourceVersion() {
 		return nil
 	}
-	var revision uint64
-	if text != "" {
-		var err error
-		if revision, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return plain(err.Error())
-		}
+	if err := checkReadable(text); err != nil {
+		return err
 	}
+	revision, _ := strconv.ParseUint(text, 10, 64)
 	switch {
 	case revision == 0 && k.UnconditionalUpdate:
 		obj.SetResourceVersion(e.object.GetResourceVersion())

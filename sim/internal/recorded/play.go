@@ -230,12 +230,12 @@ func (g *game) match(at string, want, have any) error {
 	case map[string]any:
 		have, ok := have.(map[string]any)
 		if strings.HasSuffix(at, ".details") {
-			sortConflicts(want["causes"])
-			sortConflicts(have["causes"])
+			SortConflicts(want["causes"])
+			SortConflicts(have["causes"])
 		}
 		if g.AnyOrder {
-			sortEntries(want["managedFields"])
-			sortEntries(have["managedFields"])
+			SortEntries(want["managedFields"])
+			SortEntries(have["managedFields"])
 		}
 		if !ok {
 			return fmt.Errorf("%s: %v, want %v", at, have, want)
@@ -294,8 +294,8 @@ func (g *game) matchMaps(at string, want, have map[string]any) error {
 // inScheme is what a real server calls its schemes in messages: a line of its source, which depends on how it was built.
 var inScheme = regexp.MustCompile(`in scheme "[^"]*"`)
 
-// sortEntries puts the entries of managedFields in an order that does not depend on time.
-func sortEntries(entries any) {
+// SortEntries puts the entries of managedFields in an order that does not depend on time.
+func SortEntries(entries any) {
 	list, _ := entries.([]any)
 	slices.SortStableFunc(list, func(a, b any) int {
 		x, _ := a.(map[string]any)
@@ -306,8 +306,8 @@ func sortEntries(entries any) {
 	})
 }
 
-// sortConflicts sorts the causes of a refused apply.
-func sortConflicts(causes any) {
+// SortConflicts sorts the causes of a refused apply, which a real server gives in a random order.
+func SortConflicts(causes any) {
 	list, _ := causes.([]any)
 	slices.SortStableFunc(list, func(a, b any) int {
 		x, _ := a.(map[string]any)
@@ -339,14 +339,16 @@ func inLines(text string) string {
 	return head + ": " + strings.Join(lines, "\n")
 }
 
-// matchText matches a text that may hold placeholders. The diffs that some refusals end with are left out: a real server
-// makes them from its internal types, which nobody else has.
+// Plain returns a text without what depends on how a server was built: the diffs that some refusals end with, which a real server
+// makes from its internal types, and the name of its scheme. Conflicts of an apply, which come in a random order, are sorted.
+func Plain(text string) string {
+	text, _, _ = strings.Cut(text, "\n@@ ")
+	return inScheme.ReplaceAllString(inLines(text), "in a scheme")
+}
+
+// matchText matches a text that may hold placeholders.
 func (g *game) matchText(want, have string) bool {
-	for _, text := range []*string{&want, &have} {
-		*text, _, _ = strings.Cut(*text, "\n@@ ")
-		*text = inLines(*text)
-		*text = inScheme.ReplaceAllString(*text, "in a scheme")
-	}
+	want, have = Plain(want), Plain(have)
 	var pattern bytes.Buffer
 	var names []string
 	last := 0

@@ -63,3 +63,6 @@ func (s *Simulated) Expire(context.Context, *Case) (err error) {
 	})
 	return err
 }
+
+// TrackManagedFields makes the server keep managedFields from now on, as it does for a case that reads them.
+func (s *Simulated) TrackManagedFields() { s.backend.Use((*apiserver.Server).TrackManagedFields) }
