@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -62,7 +63,7 @@ func (s *Server) deleteStored(req *Request, e *entry, options metav1.DeleteOptio
 	}
 	switch {
 	case dryRun && unmarked:
-		response.Object = k.New() // an update that found nothing left to do, and then nobody fills in what it returns
+		response.Object = k.nothing() // an update that found nothing left to do, and then nobody fills in what it returns
 	case dryRun && outcome == removeNow && marked != nil: // as it was marked
 	case outcome != marking && !k.ReturnsDeleted:
 		response.Object = nil
@@ -71,6 +72,15 @@ func (s *Server) deleteStored(req *Request, e *entry, options metav1.DeleteOptio
 		return stillThere(response, &options)
 	}
 	return response
+}
+
+// nothing is an object of the kind of which nothing is known.
+func (k *Kind) nothing() Object {
+	obj := k.New()
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		delete(u.Object, "metadata")
+	}
+	return obj
 }
 
 // stillThere completes the response to a delete that leaves its object in the store. Whoever asks by an old option not to orphan
