@@ -40,7 +40,7 @@ func addMoreCore(rows []*Kind, version Version) {
 	rows[endpointsOrder] = row(version, "v1", "Endpoints", "endpoints", Kind{
 		ShortNames: []string{"ep"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true,
 		storagePath: "services/endpoints",
-		NotModelled: []string{"the order and the repeats that a real server makes of subsets"},
+		NotModelled: []string{"the order and the repeats that a real server makes of subsets", "that they go with the Service of their name"},
 		warning:     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}, rules[corev1.Endpoints]{
 		defaults: builtin.DefaultEndpoints, validate: builtin.ValidateEndpoints, warn: builtin.WarnEndpoints,

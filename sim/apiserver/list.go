@@ -126,9 +126,7 @@ func (s *Server) list(req *Request) *Response {
 	seen := int64(0)
 	for e := range p.entries() {
 		seen++
-		if !everything && !view.Matches(req.shown(e.object), req.LabelSelector, req.FieldSelector) {
-			continue
-		}
+		// Whatever comes next makes it a list that is not whole, also what is not selected.
 		if p.limit > 0 && int64(len(response.Items)) == p.limit {
 			last := response.Items[p.limit-1]
 			start := req.Kind.continueKey(req.Namespace, last.GetNamespace(), last.GetName())
@@ -139,7 +137,9 @@ func (s *Server) list(req *Request) *Response {
 			}
 			break
 		}
-		response.Items = append(response.Items, e.object)
+		if everything || view.Matches(req.shown(e.object), req.LabelSelector, req.FieldSelector) {
+			response.Items = append(response.Items, e.object)
+		}
 	}
 	s.showOwners(req.Kind, response.Items)
 	return response

@@ -224,16 +224,16 @@ func (m *meanings) compareList(real, ours any) *difference {
 }
 
 var (
-	uidForm   = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
-	timeForm  = `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z| \+0000 UTC)`
-	addresses = `10\.\d+\.\d+\.\d+`
-	names     = `\bgen-\d+-[bcdfghjklmnpqrstvwxz2456789]{5}\b`
-	word      = regexp.MustCompile(uidForm + "|" + timeForm + "|" + addresses + "|" + names + `|\d+`)
-	uid       = regexp.MustCompile("^" + uidForm + "$")
-	moment    = regexp.MustCompile("^" + timeForm + "$")
-	address   = regexp.MustCompile("^" + addresses + "$")
-	name      = regexp.MustCompile("^" + names + "$")
-	digits    = regexp.MustCompile(`^\d+$`)
+	uidForm     = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+	timeForm    = `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z| \+0000 UTC)`
+	addressForm = `10\.\d+\.\d+\.\d+`
+	nameForm    = `\bgen-\d+-[bcdfghjklmnpqrstvwxz2456789]{5}\b`
+	word        = regexp.MustCompile(uidForm + "|" + timeForm + "|" + addressForm + "|" + nameForm + `|\d+`)
+	uid         = regexp.MustCompile("^" + uidForm + "$")
+	moment      = regexp.MustCompile("^" + timeForm + "$")
+	address     = regexp.MustCompile("^" + addressForm + "$")
+	name        = regexp.MustCompile("^" + nameForm + "$")
+	digits      = regexp.MustCompile(`^\d+$`)
 )
 
 // texts compares two texts: what is between their changing parts is the same, and those mean the same.

@@ -69,6 +69,9 @@ func newKinds() (*apiserver.Kinds, error) {
 	return kinds, nil
 }
 
+// addresses are those of Services. By default envtest has 254 of them.
+const addresses = "10.96.0.0/12"
+
 // length is how many requests a sequence has, watches and what ends them aside.
 const length = 20
 
@@ -116,7 +119,7 @@ func newDuel(t *testing.T) *duel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := map[string]string{"service-cluster-ip-range": "10.96.0.0/12"} // the usual one has 254 addresses
+	flags := map[string]string{"service-cluster-ip-range": addresses}
 	return &duel{real: start(t, controlplane.Options{APIServerFlags: flags}, definitions...), kinds: ours, known: known}
 }
 

@@ -24,8 +24,9 @@ type duel struct {
 
 // finding is where the servers part.
 type finding struct {
-	seed  uint64
-	steps []step // the last one is where they part
+	seed      uint64
+	namespace string
+	steps     []step // the last one is where they part
 	*difference
 	signature string // equal for findings of one kind
 	known     *exception
@@ -87,7 +88,7 @@ func (d *duel) play(ctx context.Context, seed uint64, steps []step) (*finding, e
 			}
 		}
 		if found != nil {
-			f := &finding{seed: seed, steps: steps[:i+1], difference: found, exchanges: exchanges}
+			f := &finding{seed: seed, namespace: c.Namespace(), steps: steps[:i+1], difference: found, exchanges: exchanges}
 			f.signature = st.kind() + ": " + found.at
 			f.known = d.exceptionFor(f)
 			return f, nil

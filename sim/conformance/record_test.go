@@ -13,13 +13,7 @@ import (
 
 // asCase makes a recording of what was said to the real server and what it answered.
 func (f *finding) asCase(name, version string) (recorded.Case, error) {
-	c := recorded.Case{Name: name, Group: "random", Server: "kube-apiserver " + version, Setup: []recorded.Step{}}
-	namespace := ""
-	for _, part := range strings.Split(f.exchanges[len(f.exchanges)-1].Request.Path, "/") {
-		if strings.HasPrefix(part, "g-r") {
-			namespace, _, _ = strings.Cut(part, "?")
-		}
-	}
+	c := recorded.Case{Name: name, Group: "difference", Server: "kube-apiserver " + version, Setup: []recorded.Step{}}
 	var p placeholders
 	for _, x := range f.exchanges {
 		if err := p.see(x.Answer); err != nil {
@@ -31,9 +25,7 @@ func (f *finding) asCase(name, version string) (recorded.Case, error) {
 		if err != nil {
 			return c, err
 		}
-		if namespace != "" {
-			data = bytes.ReplaceAll(data, []byte(namespace), []byte(c.Namespace()))
-		}
+		data = bytes.ReplaceAll(data, []byte(f.namespace), []byte(c.Namespace()))
 		if x, err = p.replaced(data); err != nil {
 			return c, err
 		}
@@ -116,7 +108,8 @@ func sortedKeys(t tree) []string {
 var (
 	anyUID     = regexp.MustCompile(uidForm)
 	anyMoment  = regexp.MustCompile(timeForm)
-	anyAddress = regexp.MustCompile(`\b` + addresses + `\b`)
+	anyAddress = regexp.MustCompile(`\b` + addressForm + `\b`)
+	anyMade    = regexp.MustCompile(`\b(gen-\d+-)[a-z0-9]{5}\b`)
 	inRecord   = regexp.MustCompile(`(esourceVersion in (?:record|the precondition) \()(\d+)\)`)
 	current    = regexp.MustCompile(`current: \d+`)
 	quoted     = regexp.MustCompile(`(esourceVersion\\*":\\*"|resourceVersion=)(\d+)`)
@@ -182,6 +175,7 @@ func (p *placeholders) answered(name string, value any) any {
 	case string:
 		value = inRecord.ReplaceAllStringFunc(value, p.inGroup(inRecord))
 		value = current.ReplaceAllString(anyMoment.ReplaceAllString(value, "$$TIME"), "current: $$RVNOW")
+		value = anyMade.ReplaceAllString(value, "$1$$N")
 		return anyAddress.ReplaceAllString(value, "$$N")
 	default:
 		return value

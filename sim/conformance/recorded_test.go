@@ -3,6 +3,7 @@ package conformance
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,9 +47,27 @@ func TestGoldens(t *testing.T) {
 	t.Run("uncached", func(t *testing.T) { playAll(t, forget, groups["uncached"]) })
 }
 
+// TestDifferencesOfOld plays what random sequences once showed to be different, and what was mended by it.
+func TestDifferencesOfOld(t *testing.T) {
+	file, err := os.Open(testdata + "recorded-1.36.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	cases, err := recorded.ReadPacked(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases = slices.DeleteFunc(cases, func(c recorded.Case) bool { return c.Group != "difference" })
+	if len(cases) == 0 {
+		t.Fatal("there are none")
+	}
+	playAll(t, map[string]string{"service-cluster-ip-range": addresses}, cases)
+}
+
 // playAll plays cases against a real server of their own.
 func playAll(t *testing.T, flags map[string]string, cases []recorded.Case) {
-	s := start(t, controlplane.Options{APIServerFlags: flags}, testdata+"widgets.yaml")
+	s := start(t, controlplane.Options{APIServerFlags: flags}, definitions...)
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
