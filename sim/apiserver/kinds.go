@@ -115,7 +115,9 @@ func shapeOf(t reflect.Type) shape {
 	if known, ok := shapes.Load(t); ok {
 		return known.(shape)
 	}
-	found := shape{spec: fieldIndex(t, "Spec"), status: fieldIndex(t, "Status"), tidy: tidySteps(t, received), storedForm: tidySteps(t, storing)}
+	found := shape{
+		spec: fieldIndex(t, "Spec"), status: fieldIndex(t, "Status"), tidy: tidySteps(t, received), storedForm: tidySteps(t, storing),
+	}
 	shapes.Store(t, found)
 	return found
 }

@@ -142,12 +142,8 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	tracked := c.tracked()
 	deletes := k.deletesDuringUpdate(obj, stored)
 	lacking, stale := false, false
-	if k.reread != nil && !deletes { // what is deleted is not read again
-		lacking = k.reread(obj, stored)
-		stale = lacking != s.table(k).get(stored.GetNamespace(), stored.GetName()).lacking
-	}
-	if !deletes {
-		k.settleForm(obj)
+	if !deletes { // what is deleted is neither stored nor read again
+		lacking, stale = s.readAgain(k, obj, stored)
 	}
 	same := tracked && c.settleFields(k, obj, stored) && !stale
 	switch {
@@ -174,6 +170,17 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 		s.noteLacking(k, obj, lacking)
 		return response
 	}
+}
+
+// readAgain brings an object into the form in which it is read after it was stored, and reports whether it is stored without defaults
+// that it is read with, and whether that is new.
+func (s *Server) readAgain(k *Kind, obj, stored Object) (lacking, stale bool) {
+	if k.reread != nil {
+		lacking = k.reread(obj, stored)
+		stale = lacking != s.table(k).get(stored.GetNamespace(), stored.GetName()).lacking
+	}
+	k.settleForm(obj)
+	return lacking, stale
 }
 
 // noteLacking remembers that an object was stored without the defaults that it has when it is read.

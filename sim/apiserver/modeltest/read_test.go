@@ -79,6 +79,10 @@ func (m *model) page(r *request, revision int64, after key, limit int, got answe
 	for i, obj := range objects {
 		name := keyOf(r.kind, obj)
 		inside := r.namespace == "" || r.namespace == name.namespace
+		one, exact := strings.CutPrefix(r.query["fieldSelector"], "metadata.name=")
+		if exact && r.query["continue"] == "" {
+			inside = inside && name.name == one
+		}
 		if after.name != "" && name.compare(after) <= 0 || !inside {
 			continue
 		}

@@ -79,10 +79,7 @@ func (g *game) subject(c *Case) error {
 		if err == nil || waited >= g.Forgetting || g.ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-g.ctx.Done():
-		}
+		time.Sleep(pause)
 	}
 }
 
