@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -71,7 +72,19 @@ func vetPod(s *Server, obj, old Object) *statusError {
 
 // forbidden is what a plugin answers; pkg/admission/errors.go NewForbidden.
 func (s *Server) forbidden(order int, name string, reason error) *statusError {
+	if name == "" {
+		name = "Unknown"
+	}
 	return apierrors.NewForbidden(s.kinds.rows[order].GroupResource(), name, reason)
+}
+
+// askedName is the name that a new object was asked for with: what makes names is called after the mutating plugins. An object that
+// says both is taken for one whose name was made.
+func askedName(obj Object) string {
+	if prefix := obj.GetGenerateName(); prefix != "" && strings.HasPrefix(obj.GetName(), prefix) {
+		return prefix
+	}
+	return obj.GetName()
 }
 
 // limitRanges returns the LimitRanges of a namespace, by name.
@@ -99,18 +112,18 @@ func (s *Server) admitPriority(pod *corev1.Pod) *statusError {
 	switch {
 	case class != nil:
 	case name != "":
-		return s.forbidden(podOrder, pod.Name, fmt.Errorf("no PriorityClass with name %s was found", name))
+		return s.forbidden(podOrder, askedName(pod), fmt.Errorf("no PriorityClass with name %s was found", name))
 	default:
 		class = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
 	}
 	const refusal = "the %s (%v) must not be provided in pod spec; priority admission controller computed %v from the given " +
 		"PriorityClass name"
 	if spec.Priority != nil && *spec.Priority != class.Value {
-		return s.forbidden(podOrder, pod.Name, fmt.Errorf(refusal, "integer value of priority", *spec.Priority, class.Value))
+		return s.forbidden(podOrder, askedName(pod), fmt.Errorf(refusal, "integer value of priority", *spec.Priority, class.Value))
 	}
 	policy := class.PreemptionPolicy
 	if policy != nil && spec.PreemptionPolicy != nil && *spec.PreemptionPolicy != *policy {
-		return s.forbidden(podOrder, pod.Name, fmt.Errorf(refusal, "string value of PreemptionPolicy", *spec.PreemptionPolicy, *policy))
+		return s.forbidden(podOrder, askedName(pod), fmt.Errorf(refusal, "string value of PreemptionPolicy", *spec.PreemptionPolicy, *policy))
 	}
 	spec.PriorityClassName, spec.Priority = class.Name, &class.Value
 	if policy != nil {

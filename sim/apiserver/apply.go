@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -144,7 +143,7 @@ func (s *Server) applyNew(req *Request, config *unstructured.Unstructured) *Resp
 		return failed(err)
 	}
 	if uid := merged.GetUID(); uid != "" {
-		return failed(apierrors.NewConflict(k.GroupResource(), req.Name, fmt.Errorf(
+		return failed(apierrors.NewConflict(req.view().GroupResource(), req.Name, fmt.Errorf(
 			"uid mismatch: the provided object specified uid %s, and no existing object was found", uid)))
 	}
 	obj, err := s.receiveApplied(req, merged.Object)
@@ -157,10 +156,8 @@ func (s *Server) applyNew(req *Request, config *unstructured.Unstructured) *Resp
 	if err := s.admitNamespace(k, obj); err != nil {
 		return failed(err)
 	}
-	if text := obj.GetResourceVersion(); text != "" {
-		if _, err := strconv.ParseUint(text, 10, 64); err != nil {
-			return failed(plain(err.Error()))
-		}
+	if err := checkReadable(obj.GetResourceVersion()); err != nil {
+		return failed(err)
 	}
 	s.receiveMissing(req, obj)
 	c := claim{write: write{by: recorded}, entries: merged.entries}

@@ -145,7 +145,7 @@ func addCore(rows []*Kind, version Version) {
 	})
 	rows[eventOrder] = row(version, "v1", "Event", "events", Kind{
 		ShortNames: []string{"ev"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true, Volatile: true,
-		Fields: eventFields, Uncollected: true,
+		Fields: eventFields, Uncollected: true, MetadataLast: true,
 	}, rules[corev1.Event]{validate: builtin.ValidateEvent})
 	rows[namespaceOrder] = row(version, "v1", "Namespace", "namespaces", Kind{
 		ShortNames: []string{"ns"}, HasStatus: true, UnconditionalUpdate: true, ReturnsDeleted: true, Fields: namespaceFields,
@@ -156,7 +156,9 @@ func addCore(rows []*Kind, version Version) {
 	})
 	rows[leaseOrder] = row(version, "coordination.k8s.io/v1", "Lease", "leases", Kind{
 		Namespaced: true, CreateOnUpdate: true, Volatile: true,
-	}, rules[coordinationv1.Lease]{validate: builtin.ValidateLease})
+	}, rules[coordinationv1.Lease]{
+		prepare: builtin.PrepareLease, prepareUpdate: builtin.PrepareLeaseUpdate, validate: builtin.ValidateLease,
+	})
 	rows[nodeOrder] = nodeRow(version)
 }
 

@@ -40,7 +40,7 @@ func addMoreCore(rows []*Kind, version Version) {
 	rows[endpointsOrder] = row(version, "v1", "Endpoints", "endpoints", Kind{
 		ShortNames: []string{"ep"}, Namespaced: true, UnconditionalUpdate: true, CreateOnUpdate: true,
 		storagePath: "services/endpoints",
-		NotModelled: []string{"the order and the repeats that a real server makes of subsets"},
+		NotModelled: []string{"the order and the repeats that a real server makes of subsets", "that they go with the Service of their name"},
 		warning:     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}, rules[corev1.Endpoints]{
 		defaults: builtin.DefaultEndpoints, validate: builtin.ValidateEndpoints, warn: builtin.WarnEndpoints,
@@ -153,7 +153,7 @@ func addWorkloads(rows []*Kind, version Version) {
 		k.ShortNames = []string{"cj"}
 	}), rules[batchv1.CronJob]{defaults: builtin.DefaultCronJob, validate: builtin.ValidateCronJob, warn: builtin.WarnCronJob})
 	rows[budgetOrder] = row(version, "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", Kind{
-		ShortNames: []string{"pdb"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec,
+		ShortNames: []string{"pdb"}, Namespaced: true, HasStatus: true, Generation: GenerationSpec, MetadataLast: true,
 		NotModelled: []string{"the status, unless a DisruptionController writes it: it is a racer"},
 	}, rules[policyv1.PodDisruptionBudget]{
 		validate: builtin.ValidatePodDisruptionBudget, validateStatus: builtin.ValidatePodDisruptionBudgetStatus,

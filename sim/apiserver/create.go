@@ -222,6 +222,7 @@ func (s *Server) createNamed(req *Request, obj Object, c claim) *Response {
 		putManagedFields(k, obj, c.entries)
 	}
 	lacking := k.reread != nil && k.reread(obj, nil)
+	k.settleForm(obj)
 	if req.DryRun {
 		return &Response{Code: http.StatusCreated, Object: obj}
 	}
@@ -259,6 +260,11 @@ func (k *Kind) warnsOf(subresource string) func(obj, old Object) []string {
 
 // validateNew checks a new object.
 func (s *Server) validateNew(k *Kind, obj Object) field.ErrorList {
+	if k.MetadataLast {
+		if errs := k.Validate(obj, nil, s.kinds.version); len(errs) > 0 {
+			return errs
+		}
+	}
 	errs := builtin.ValidateMetadata(obj, nil, k.metadataRules(""), string(s.kinds.version))
 	if k.Validate != nil {
 		errs = append(errs, k.Validate(obj, nil, s.kinds.version)...)

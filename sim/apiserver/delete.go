@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -40,6 +41,11 @@ func (s *Server) deleteStored(req *Request, e *entry, options metav1.DeleteOptio
 	}
 	stored := e.object
 	marked, outcome := s.markDeleted(k, stored, &options)
+	unmarked := outcome == removeNow && marked == nil && len(stored.GetFinalizers()) > 0 // it only lost finalizers of the collector
+	if p := options.Preconditions; unmarked && !dryRun && p != nil && p.ResourceVersion != nil {
+		// Store.Delete takes the revision of what its first step has returned, which is nothing here.
+		return failed(storageConflict(req.view(), e.namespace, e.name, "ResourceVersion", "", stored.GetResourceVersion(), false))
+	}
 	response := answer(stored, stored)
 	if marked != nil {
 		if err := req.reviewDelete(stored); err != nil {
@@ -55,13 +61,26 @@ func (s *Server) deleteStored(req *Request, e *entry, options metav1.DeleteOptio
 	if outcome == removeNow && !dryRun {
 		s.remove(k, response)
 	}
-	if outcome != marking && !k.ReturnsDeleted {
+	switch {
+	case dryRun && unmarked:
+		response.Object = k.nothing() // an update that found nothing left to do, and then nobody fills in what it returns
+	case dryRun && outcome == removeNow && marked != nil: // as it was marked
+	case outcome != marking && !k.ReturnsDeleted:
 		response.Object = nil
 	}
 	if outcome != removeNow {
 		return stillThere(response, &options)
 	}
 	return response
+}
+
+// nothing is an object of the kind of which nothing is known.
+func (k *Kind) nothing() Object {
+	obj := k.New()
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		delete(u.Object, "metadata")
+	}
+	return obj
 }
 
 // stillThere completes the response to a delete that leaves its object in the store. Whoever asks by an old option not to orphan
@@ -221,11 +240,13 @@ func (k *Kind) collectorFinalizers(obj Object, options *metav1.DeleteOptions) ([
 	case metav1.DeletePropagationForeground:
 		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
 	}
-	same := len(old) == len(finalizers)
-	for _, f := range finalizers {
-		same = same && slices.Contains(old, f)
+	within := func(a, b []string) bool { // as sets
+		return !slices.ContainsFunc(a, func(f string) bool { return !slices.Contains(b, f) })
 	}
-	return finalizers, !same
+	if within(old, finalizers) && within(finalizers, old) {
+		return old, false
+	}
+	return finalizers, true
 }
 
 // propagation returns what is to become of the dependents: what the options say, what an earlier delete said, or what the

@@ -43,6 +43,9 @@ type Kind struct {
 	DefaultPropagation metav1.DeletionPropagation
 	// Uncollected says that the garbage collector has nothing to do with the kind (Event): a delete never waits for it.
 	Uncollected bool
+	// MetadataLast says that the validation of a new object leaves its metadata out: it is looked at afterwards, if nothing else is
+	// wrong; BeforeCreate of pkg/registry/rest/create.go.
+	MetadataLast bool
 	// Graceful says how a delete may leave the object in place for a while; nil for kinds deleted at once.
 	Graceful func(obj Object, options *metav1.DeleteOptions) (seconds int64, graceful bool)
 
@@ -115,6 +118,7 @@ type Kind struct {
 
 	warning     string     // what every request for the kind is warned of; empty for most
 	tidy        []tidyStep // what makes a built-in what its reader would decode
+	storedForm  []tidyStep // what storing it does to it besides
 	fields      *fieldRules
 	checks      [2]builtin.Checks              // of metadata, of the main resource and of the status
 	applyModels func() map[string]*spec.Schema // of a custom resource that was added with its definition

@@ -77,7 +77,7 @@ func (k *Kinds) add(row *Kind) *Kind {
 	row.spec, row.status = -1, -1
 	if row.Type != nil {
 		shape := shapeOf(row.Type)
-		row.spec, row.status, row.tidy = shape.spec, shape.status, shape.tidy
+		row.spec, row.status, row.tidy, row.storedForm = shape.spec, shape.status, shape.tidy, shape.storedForm
 		k.byType[row.Type] = row
 	}
 	if row.Singular == "" {
@@ -106,6 +106,7 @@ func (k *Kinds) add(row *Kind) *Kind {
 type shape struct {
 	spec, status int
 	tidy         []tidyStep
+	storedForm   []tidyStep
 }
 
 var shapes sync.Map // of reflect.Type to shape
@@ -114,7 +115,9 @@ func shapeOf(t reflect.Type) shape {
 	if known, ok := shapes.Load(t); ok {
 		return known.(shape)
 	}
-	found := shape{spec: fieldIndex(t, "Spec"), status: fieldIndex(t, "Status"), tidy: tidySteps(t)}
+	found := shape{
+		spec: fieldIndex(t, "Spec"), status: fieldIndex(t, "Status"), tidy: tidySteps(t, received), storedForm: tidySteps(t, storing),
+	}
 	shapes.Store(t, found)
 	return found
 }

@@ -122,11 +122,16 @@ func (s *Server) list(req *Request) *Response {
 	}
 	everything := (req.LabelSelector == nil || req.LabelSelector.Empty()) &&
 		(req.FieldSelector == nil || req.FieldSelector.Empty())
+	// Whatever comes after a full page makes it go on, also what is not selected; but for one name nothing else is looked at.
+	name, single := "", false
+	if req.FieldSelector != nil && req.Continue == "" {
+		name, single = req.FieldSelector.RequiresExactMatch("metadata.name")
+	}
 	response := &Response{Code: http.StatusOK, Items: []Object{}, Revision: p.revision}
 	seen := int64(0)
 	for e := range p.entries() {
 		seen++
-		if !everything && !view.Matches(req.shown(e.object), req.LabelSelector, req.FieldSelector) {
+		if single && e.name != name {
 			continue
 		}
 		if p.limit > 0 && int64(len(response.Items)) == p.limit {
@@ -139,7 +144,9 @@ func (s *Server) list(req *Request) *Response {
 			}
 			break
 		}
-		response.Items = append(response.Items, e.object)
+		if everything || view.Matches(req.shown(e.object), req.LabelSelector, req.FieldSelector) {
+			response.Items = append(response.Items, e.object)
+		}
 	}
 	s.showOwners(req.Kind, response.Items)
 	return response

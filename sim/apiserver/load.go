@@ -65,6 +65,7 @@ func (s *Server) prepareLoad(obj Object) (loading, error) {
 		stored.SetNamespace(metav1.NamespaceDefault)
 	}
 	k.receive(stored, -1)
+	k.settleForm(stored)
 	if k.Alias != nil {
 		if stored, err = k.Alias.To(stored); err != nil {
 			return loading{}, fmt.Errorf("%s: %w", k, err)

@@ -178,7 +178,9 @@ func (s StatusReset) paths() []fieldpath.Path {
 // fromTree makes an object of what the library has merged. The tree may share parts with stored objects, and is not changed.
 func (k *Kind) fromTree(tree map[string]any) (Object, error) {
 	if k.Custom() {
-		return k.adopt(&unstructured.Unstructured{Object: wireCopy(tree).(map[string]any)})
+		u := &unstructured.Unstructured{Object: wireCopy(tree).(map[string]any)}
+		dropMalformedMeta(u)
+		return k.adopt(u)
 	}
 	obj := k.New()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, obj); err != nil {

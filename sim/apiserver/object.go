@@ -117,7 +117,7 @@ func decoded(value any) bool {
 func (k *Kind) adopt(obj Object) (Object, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk != k.GroupVersionKind {
-		if !gvk.Empty() && (gvk.Kind != k.Kind || gvk.Group != k.Group) {
+		if k.contradicts(gvk) {
 			return nil, wrongKind{k, gvk}
 		}
 		obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
@@ -128,6 +128,15 @@ func (k *Kind) adopt(obj Object) (Object, error) {
 		}
 	}
 	return obj, nil
+}
+
+// contradicts reports whether an object that says this of itself is of another kind. What a built-in does not say counts as said;
+// gvkWithDefaults of pkg/runtime/serializer/json/json.go.
+func (k *Kind) contradicts(said schema.GroupVersionKind) bool {
+	if k.Custom() {
+		return !said.Empty() && (said.Kind != k.Kind || said.Group != k.Group)
+	}
+	return said.Kind != "" && said.Kind != k.Kind || !said.GroupVersion().Empty() && said.Group != k.Group
 }
 
 // wrongKind is an object that says of itself that it is of another kind.

@@ -27,6 +27,16 @@ func tidyRawMeta(u *unstructured.Unstructured) error {
 	return objectmeta.SetObjectMeta(u.Object, decoded)
 }
 
+// dropMalformedMeta drops from the metadata of a custom resource what cannot be read, as is done to the outcome of an apply.
+func dropMalformedMeta(u *unstructured.Unstructured) {
+	if m, ok := u.Object["metadata"].(map[string]any); !ok || isTidyMeta(m) {
+		return
+	}
+	if decoded, found, err := objectmeta.GetObjectMeta(u.Object, true); err == nil && found {
+		_ = objectmeta.SetObjectMeta(u.Object, decoded) // which was just read
+	}
+}
+
 // isTidyMeta reports whether metadata is in the form in which it is stored. It may say no where the answer is yes.
 func isTidyMeta(m map[string]any) bool {
 	for name, value := range m {

@@ -38,6 +38,9 @@ func (s *Server) update(req *Request) *Response {
 	if e != nil {
 		return s.replace(req, obj, e)
 	}
+	if err := checkReadable(obj.GetResourceVersion()); err != nil {
+		return failed(err)
+	}
 	if refusal := req.createForbidden(); refusal != nil {
 		return refusal
 	}
@@ -139,9 +142,8 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	tracked := c.tracked()
 	deletes := k.deletesDuringUpdate(obj, stored)
 	lacking, stale := false, false
-	if k.reread != nil && !deletes { // what is deleted is not read again
-		lacking = k.reread(obj, stored)
-		stale = lacking != s.table(k).get(stored.GetNamespace(), stored.GetName()).lacking
+	if !deletes { // what is deleted is neither stored nor read again
+		lacking, stale = s.readAgain(k, obj, stored)
 	}
 	same := tracked && c.settleFields(k, obj, stored) && !stale
 	switch {
@@ -170,6 +172,17 @@ func (s *Server) settle(req *Request, obj, stored Object, c claim) *Response {
 	}
 }
 
+// readAgain brings an object into the form in which it is read after it was stored, and reports whether it is stored without defaults
+// that it is read with, and whether that is new.
+func (s *Server) readAgain(k *Kind, obj, stored Object) (lacking, stale bool) {
+	if k.reread != nil {
+		lacking = k.reread(obj, stored)
+		stale = lacking != s.table(k).get(stored.GetNamespace(), stored.GetName()).lacking
+	}
+	k.settleForm(obj)
+	return lacking, stale
+}
+
 // noteLacking remembers that an object was stored without the defaults that it has when it is read.
 func (s *Server) noteLacking(k *Kind, obj Object, lacking bool) {
 	if lacking {
@@ -189,6 +202,14 @@ func (s *Server) write(k *Kind, obj, stored Object, dryRun bool) *Response {
 	}
 }
 
+// checkReadable refuses a revision that is no number.
+func checkReadable(revision string) *statusError {
+	if _, err := strconv.ParseUint(revision, 10, 64); err != nil && revision != "" {
+		return plain(err.Error())
+	}
+	return nil
+}
+
 // checkRevision is optimistic concurrency: the object must have been made from the stored revision, or say nothing where
 // the kind allows that.
 func checkRevision(k *Kind, obj Object, e *entry) *statusError {
@@ -196,13 +217,10 @@ func checkRevision(k *Kind, obj Object, e *entry) *statusError {
 	if text == e.object.GetResourceVersion() {
 		return nil
 	}
-	var revision uint64
-	if text != "" {
-		var err error
-		if revision, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return plain(err.Error())
-		}
+	if err := checkReadable(text); err != nil {
+		return err
 	}
+	revision, _ := strconv.ParseUint(text, 10, 64)
 	switch {
 	case revision == 0 && k.UnconditionalUpdate:
 		obj.SetResourceVersion(e.object.GetResourceVersion())

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -11,25 +12,39 @@ import (
 )
 
 // A stored built-in is what a reader on the other side of the wire would have decoded: times are cut to the precision of
-// their JSON form, and empty lists and maps that `omitempty` drops are nil. Without this an operator that compares what it
-// wrote with what it reads would find them equal here and different on a cluster.
+// their JSON form, and empty lists and maps are nil. Without this an operator that compares what it wrote with what it reads would
+// find them equal here and different on a cluster.
 
 // tidier brings one value into that form, in place. It is nil for types with nothing to tidy.
 type tidier func(reflect.Value)
+
+// stage says when a tidier is used.
+type stage uint8
+
+const (
+	// received: what comes from a client has lost the empty lists and maps that `omitempty` drops.
+	received stage = iota
+	// storing: etcd has built-ins as protocol buffers, in which no list is empty; a value of bytes in a map is never missing there.
+	// Until then an empty list counts: who wrote it owns it, and validation may tell it from none.
+	storing
+)
 
 var (
 	timeType      = reflect.TypeFor[metav1.Time]()
 	microTimeType = reflect.TypeFor[metav1.MicroTime]()
 	marshalerType = reflect.TypeFor[json.Marshaler]()
+	byteMapType   = reflect.TypeFor[map[string][]byte]()
 	schemaType    = reflect.TypeFor[apiextensionsv1.JSONSchemaProps]()
 )
 
 // tidierOf works out once what there is to do for a type. The only type of a built-in kind that contains itself is the schema
 // in a CustomResourceDefinition, which is stored as it was sent.
-func tidierOf(t reflect.Type) tidier {
+func tidierOf(t reflect.Type, when stage) tidier {
 	switch {
 	case t.Kind() == reflect.Pointer:
-		return pointerTidier(t)
+		return pointerTidier(t, when)
+	case (t == timeType || t == microTimeType) && when == storing:
+		return nil
 	case t == timeType:
 		return func(v reflect.Value) { tidyTime(&v.Addr().Interface().(*metav1.Time).Time, time.Second) }
 	case t == microTimeType:
@@ -39,9 +54,9 @@ func tidierOf(t reflect.Type) tidier {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return structTidier(t)
+		return structTidier(t, when)
 	case reflect.Slice:
-		below := tidierOf(t.Elem())
+		below := tidierOf(t.Elem(), when)
 		if below == nil {
 			return nil
 		}
@@ -51,7 +66,26 @@ func tidierOf(t reflect.Type) tidier {
 			}
 		}
 	default:
+		if t == byteMapType && when == storing {
+			return tidyBytes
+		}
 		return nil
+	}
+}
+
+// tidyBytes puts empty values in place of missing ones.
+func tidyBytes(v reflect.Value) {
+	values := v.Interface().(map[string][]byte)
+	owned := false
+	for name, value := range values {
+		if value != nil {
+			continue
+		}
+		if !owned { // it may be shared
+			values, owned = maps.Clone(values), true
+			v.Set(reflect.ValueOf(values))
+		}
+		values[name] = []byte{}
 	}
 }
 
@@ -66,8 +100,8 @@ func tidyTime(t *time.Time, precision time.Duration) {
 }
 
 // pointerTidier tidies what is pointed to; a pointer to a zero time is written as null and read as nil.
-func pointerTidier(t reflect.Type) tidier {
-	below := tidierOf(t.Elem())
+func pointerTidier(t reflect.Type, when stage) tidier {
+	below := tidierOf(t.Elem(), when)
 	if below == nil {
 		return nil
 	}
@@ -86,11 +120,11 @@ func pointerTidier(t reflect.Type) tidier {
 // tidyStep is what there is to do for one field of a struct.
 type tidyStep struct {
 	field int
-	drops bool // an empty list or map is left out
+	drops bool // an empty list or map becomes none
 	below tidier
 }
 
-func tidySteps(t reflect.Type) []tidyStep {
+func tidySteps(t reflect.Type, when stage) []tidyStep {
 	var steps []tidyStep
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -99,7 +133,8 @@ func tidySteps(t reflect.Type) []tidyStep {
 		}
 		_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		collection := f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map
-		step := tidyStep{field: i, drops: collection && strings.Contains(options, "omitempty"), below: tidierOf(f.Type)}
+		omitted := strings.Contains(options, "omitempty")
+		step := tidyStep{field: i, drops: collection && omitted == (when == received), below: tidierOf(f.Type, when)}
 		if step.drops || step.below != nil {
 			steps = append(steps, step)
 		}
@@ -119,8 +154,8 @@ func (s tidyStep) run(v reflect.Value) {
 	}
 }
 
-func structTidier(t reflect.Type) tidier {
-	steps := tidySteps(t)
+func structTidier(t reflect.Type, when stage) tidier {
+	steps := tidySteps(t, when)
 	if len(steps) == 0 {
 		return nil
 	}
@@ -163,5 +198,16 @@ func (k *Kind) receive(obj Object, skip int) {
 				step.run(v)
 			}
 		}
+	}
+}
+
+// settleForm brings an object into the form that it has when it is read from the storage.
+func (k *Kind) settleForm(obj Object) {
+	if len(k.storedForm) == 0 {
+		return
+	}
+	v := reflect.ValueOf(obj).Elem()
+	for _, step := range k.storedForm {
+		step.run(v)
 	}
 }

@@ -3,6 +3,9 @@ package tidy
 // inBubble is why the engine may use what it bans: within a bubble these functions know only virtual time.
 const inBubble = "it runs inside the bubble, where this is virtual time"
 
+// outsideRuns is why what plays recordings may use it: no run does.
+const outsideRuns = "it asks servers in tests, real ones among them"
+
 // wallClockExceptions are uses of the clock and of randomness near the engine, as "file package.name", with the reasons.
 var wallClockExceptions = map[string]string{
 	"sim/bubble.go time.NewTicker": "the watchdog measures real time, outside the bubble",
@@ -15,6 +18,10 @@ var wallClockExceptions = map[string]string{
 	"sim/world.go time.Now":        inBubble,
 	"sim/world.go time.Sleep":      inBubble,
 	"sim/rand.go math/rand.Seed":   "it puts the generator that client-go draws from into a fixed state",
+
+	"sim/internal/recorded/play.go time.Sleep":     outsideRuns,
+	"sim/internal/recorded/play.go time.Now":       outsideRuns,
+	"sim/internal/recorded/play.go time.AfterFunc": outsideRuns,
 
 	"sim/apiserver/managed.go time.Now": "the upstream library stamps managedFields with it; the stamps are put into virtual time",
 }

@@ -16,6 +16,20 @@ import (
 	"github.com/stalemate-dev/stalemate/sim/canon"
 )
 
+// PrepareLease drops from a new lease what belongs to coordinated leader election, whose gate is off;
+// pkg/registry/coordination/lease/strategy.go.
+func PrepareLease(lease *coordinationv1.Lease) { PrepareLeaseUpdate(lease, &coordinationv1.Lease{}) }
+
+// PrepareLeaseUpdate does so for an update, but for what the lease has already.
+func PrepareLeaseUpdate(lease, old *coordinationv1.Lease) {
+	if old.Spec.Strategy == nil {
+		lease.Spec.Strategy = nil
+	}
+	if old.Spec.PreferredHolder == nil {
+		lease.Spec.PreferredHolder = nil
+	}
+}
+
 // ValidateLease checks a new lease or an update; pkg/apis/coordination/validation/validation.go.
 func ValidateLease(lease, _ *coordinationv1.Lease, _ string) field.ErrorList {
 	spec, root := &lease.Spec, field.NewPath("spec")

@@ -199,7 +199,10 @@ func DefaultDaemonSet(set *appsv1.DaemonSet, _ string) {
 	if spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
 		fillPointer(&spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
 		fillPointer(&spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-		fillPointer(&spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	}
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil { // internally they are no pointers
+		fillPointer(&rolling.MaxUnavailable, intstr.FromInt32(0))
+		fillPointer(&rolling.MaxSurge, intstr.FromInt32(0))
 	}
 	fillPointer(&spec.RevisionHistoryLimit, 10)
 	defaultPodSpec(&spec.Template.Spec)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,10 +25,11 @@ var (
 	jobUIDLabels  = []string{"controller-uid", batchv1.ControllerUidLabel}
 )
 
-// DefaultJob fills in defaults: pkg/apis/batch/v1/defaults.go.
+// DefaultJob fills in defaults: pkg/apis/batch/v1/defaults.go. As there, labels that come from the template are the template's own
+// map, so that what [PrepareJob] adds to the one is in the other too.
 func DefaultJob(job *batchv1.Job, _ string) {
 	if set := job.Spec.Template.Labels; len(set) > 0 && len(job.Labels) == 0 {
-		job.Labels = maps.Clone(set)
+		job.Labels = set
 	}
 	spec := &job.Spec
 	if spec.Parallelism == nil {
@@ -76,6 +78,10 @@ func PrepareJob(job *batchv1.Job) {
 	}
 	addLabels(labels, jobNameLabels, job.Name)
 	addLabels(labels, jobUIDLabels, string(job.UID))
+	named := job.GenerateName == "" || !strings.HasPrefix(job.Name, job.GenerateName) // otherwise it was copied, to be tried again
+	if named && len(job.Labels) > 0 && reflect.ValueOf(job.Labels).Pointer() == reflect.ValueOf(spec.Template.Labels).Pointer() {
+		job.Labels = labels
+	}
 	spec.Template.Labels = labels
 	selector := metav1.LabelSelector{}
 	if spec.Selector != nil {
@@ -112,7 +118,7 @@ func ValidateJob(job, old *batchv1.Job, version string) field.ErrorList {
 	switch {
 	case old == nil:
 		return join(validateGeneratedSelector(job, true), validateWholeJobSpec(&job.Spec, root, version), validateIndexedName(job))
-	case canon.Equal(&job.Spec, &old.Spec):
+	case canon.Equal(&job.Spec, &old.Spec) && job.UID == old.UID:
 		return nil
 	}
 	update := join(validateWholeJobSpec(&job.Spec, root, version), validateJobUpdate(job, old, root, version))

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -193,6 +195,9 @@ func (c *call) decode(info runtime.SerializerInfo, body []byte, directive string
 	}
 	obj := decoded.(apiserver.Object) // every kind that a body can have has metadata
 	if custom {
+		if _, _, err := objectmeta.GetObjectMeta(obj.(*unstructured.Unstructured).Object, false); err != nil {
+			return obj, nil // it will be refused for that, without a word about anything else
+		}
 		if strict && c.kind.PruneUnknown != nil && obj.GetObjectKind().GroupVersionKind() == c.kind.GroupVersionKind {
 			for _, path := range c.kind.PruneUnknown(obj) {
 				unknown = append(unknown, fmt.Errorf("unknown field %q", path))

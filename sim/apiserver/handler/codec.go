@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -166,6 +168,11 @@ func internalType(obj runtime.Object) string {
 
 func partial(obj metav1.Object, version schema.GroupVersion) *metav1.PartialObjectMetadata {
 	p := meta.AsPartialObjectMetadata(obj)
+	if _, ok := obj.(*appsv1.DaemonSet); ok && p.Annotations[appsv1.DeprecatedTemplateGeneration] != "" {
+		// Internally it is a field, which is made an annotation only where all of the object is shown.
+		p.Annotations = maps.Clone(p.Annotations)
+		delete(p.Annotations, appsv1.DeprecatedTemplateGeneration)
+	}
 	p.SetGroupVersionKind(version.WithKind("PartialObjectMetadata"))
 	return p
 }

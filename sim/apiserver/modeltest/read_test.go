@@ -78,11 +78,18 @@ func (m *model) page(r *request, revision int64, after key, limit int, got answe
 	objects := m.at(r.kind, revision)
 	for i, obj := range objects {
 		name := keyOf(r.kind, obj)
-		if after.name != "" && name.compare(after) <= 0 || !r.matches(obj) {
+		inside := r.namespace == "" || r.namespace == name.namespace
+		one, exact := strings.CutPrefix(r.query["fieldSelector"], "metadata.name=")
+		if exact && r.query["continue"] == "" {
+			inside = inside && name.name == one
+		}
+		if after.name != "" && name.compare(after) <= 0 || !inside {
 			continue
 		}
 		if limit == 0 || len(w.items) < limit {
-			w.items = append(w.items, obj)
+			if r.matches(obj) {
+				w.items = append(w.items, obj)
+			}
 			continue
 		}
 		w.more = &token{revision: revision, after: keyOf(r.kind, w.items[limit-1])}

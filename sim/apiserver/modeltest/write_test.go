@@ -155,6 +155,9 @@ func (m *model) update(r *request, got answer) want {
 	if e != nil {
 		return m.replace(r, obj, e)
 	}
+	if strings.Trim(text(obj, "metadata", "resourceVersion"), "0123456789") != "" {
+		return broken
+	}
 	if refused, ok := m.admit(r.kind, r.namespace); !ok {
 		return refused
 	}

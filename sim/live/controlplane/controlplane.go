@@ -27,6 +27,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -155,11 +156,16 @@ func (p *Plane) Stop() error {
 }
 
 // tail keeps the end of what is written to it, for messages.
-type tail struct{ kept []byte }
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
 
 const tailLength = 4 << 10
 
 func (t *tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.kept = append(t.kept, text...)
 	if over := len(t.kept) - tailLength; over > 0 {
 		t.kept = append([]byte(nil), t.kept[over:]...)
@@ -167,4 +173,8 @@ func (t *tail) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (t *tail) String() string { return string(bytes.TrimSpace(t.kept)) }
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.kept))
+}

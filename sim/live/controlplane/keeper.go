@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,9 +9,11 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -55,10 +58,13 @@ func keep(asked string) (err error) {
 	if err := os.Setenv("TMPDIR", scratch); err != nil { // envtest and its children leave some files behind
 		return err
 	}
-	released := make(chan struct{})
+	// Nobody may listen when there is something to tell: that must not be the end.
+	signal.Ignore(syscall.SIGPIPE)
+	released, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(released)
+		stop()
 	}()
 	k := &keeper{order: o, scratch: scratch}
 	defer func() { err = errors.Join(err, k.stop()) }()
@@ -66,10 +72,9 @@ func keep(asked string) (err error) {
 	if err != nil {
 		told = report{Error: err.Error()}
 	}
-	// Nobody may listen any more.
 	_ = json.NewEncoder(os.Stdout).Encode(told)
 	if err == nil {
-		<-released
+		<-released.Done()
 	}
 	return nil
 }
