@@ -221,7 +221,8 @@ func (s *side) remember(st step, body any) {
 	switch {
 	case metadata == nil || obj["kind"] == "Status":
 	case isList:
-		if revision, _ := metadata["resourceVersion"].(string); revision != "" && st.Verb == http.MethodGet && st.Query.Get("resourceVersion") == "" {
+		fresh := st.Verb == http.MethodGet && st.Query.Get("resourceVersion") == "" // others may come from a cache that lags
+		if revision, _ := metadata["resourceVersion"].(string); revision != "" && fresh {
 			s.lists = append(s.lists, revision)
 		}
 		if token, _ := metadata["continue"].(string); token != "" {
