@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,8 +72,8 @@ func (s *side) fill(text string) string {
 func (s *side) field(key string, age int, name, otherwise string) string {
 	states := s.seen[key]
 	last := ""
-	for i := len(states) - 1; i >= 0; i-- {
-		metadata, _ := states[i]["metadata"].(tree)
+	for _, state := range slices.Backward(states) {
+		metadata, _ := state["metadata"].(tree)
 		value, _ := metadata[name].(string)
 		if value == "" || value == last {
 			continue
@@ -220,7 +221,8 @@ func (s *side) remember(st step, body any) {
 	switch {
 	case metadata == nil || obj["kind"] == "Status":
 	case isList:
-		if revision, _ := metadata["resourceVersion"].(string); revision != "" && st.Verb == http.MethodGet && st.Query.Get("resourceVersion") == "" {
+		fresh := st.Verb == http.MethodGet && st.Query.Get("resourceVersion") == "" // others may come from a cache that lags
+		if revision, _ := metadata["resourceVersion"].(string); revision != "" && fresh {
 			s.lists = append(s.lists, revision)
 		}
 		if token, _ := metadata["continue"].(string); token != "" {

@@ -35,7 +35,7 @@ func main() {
 	}
 	dir, err := b.run(*onlyPrint)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "assets:", err)
+		b.say("assets: %v", err)
 		os.Exit(1)
 	}
 	fmt.Println(dir)
@@ -50,10 +50,13 @@ type builder struct {
 	out     io.Writer
 }
 
+// say tells of the progress; nobody has to listen.
+func (b builder) say(format string, values ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", values...) }
+
 // run builds what is missing and returns the folder of the programs.
 func (b builder) run(onlyPrint bool) (string, error) {
 	if b.given != "" {
-		fmt.Fprintln(b.out, "KUBEBUILDER_ASSETS is set: nothing is built")
+		b.say("KUBEBUILDER_ASSETS is set: nothing is built")
 		return b.given, nil
 	}
 	mod, err := os.ReadFile(filepath.Join(b.module, "go.mod"))
@@ -74,7 +77,7 @@ func (b builder) run(onlyPrint bool) (string, error) {
 	}
 	switch have, err := os.ReadFile(filepath.Join(dir, "stamp")); {
 	case err == nil && string(have) == stamp && complete(dir):
-		fmt.Fprintln(b.out, "nothing to do: the programs are there")
+		b.say("nothing to do: the programs are there")
 		return dir, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
@@ -118,7 +121,7 @@ func (b builder) stamp(mod []byte, version string) (string, error) {
 	}
 	hash := sha256.New()
 	for _, part := range [][]byte{mod, sum, said, []byte(strings.Join(arguments("", version), "\x00"))} {
-		fmt.Fprintf(hash, "%d\n%s", len(part), part)
+		_, _ = fmt.Fprintf(hash, "%d\n%s", len(part), part) // which never fails
 	}
 	return fmt.Sprintf("Kubernetes %s, %s%x\n", version, said, hash.Sum(nil)), nil
 }
@@ -169,7 +172,7 @@ func (b builder) build(dir, version, stamp string) error {
 	if err := os.Chmod(temporary, 0o755); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "building etcd and Kubernetes %s into %s: some minutes, once\n", version, dir)
+	b.say("building etcd and Kubernetes %s into %s: some minutes, once", version, dir)
 	begun := time.Now()
 	cmd := exec.Command(b.command, arguments(temporary, version)...)
 	cmd.Dir = b.module
@@ -191,7 +194,7 @@ func (b builder) build(dir, version, stamp string) error {
 	if err := replace(temporary, dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "built in %s\n", time.Since(begun).Round(time.Second))
+	b.say("built in %s", time.Since(begun).Round(time.Second))
 	return nil
 }
 
