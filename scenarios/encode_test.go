@@ -48,7 +48,7 @@ func everything(t testing.TB) fstest.MapFS {
 // TestEncodeSchedule checks how schedules look that are written.
 func TestEncodeSchedule(t *testing.T) {
 	for _, name := range []string{"everything", "matrix"} {
-		file := loadSchedule(t, "testdata/schedules/"+name+".yaml").File()
+		file := loadSchedule(t, "testdata/valid-schedules/"+name+".yaml").File()
 		file.Comment = "Found by the sweep.\n\nThe second write is lost."
 		file.Timeline = "0s  operator  Get\n1s  operator\tUpdate\r\n"
 		file.Properties = append(file.Properties, scenarios.Property{
@@ -61,7 +61,7 @@ func TestEncodeSchedule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "testdata/schedules/"+name+".txt", string(written))
+		golden(t, "testdata/valid-schedules/"+name+".txt", string(written))
 	}
 }
 

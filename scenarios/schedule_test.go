@@ -68,7 +68,7 @@ func TestScheduleSpec(t *testing.T) {
 		WhenUnmatched: schedule.Ignore,
 		Origin:        schedule.Origin{Strategy: "sweep", Seed: 7, Size: 5, Minimal: true, Executions: 12},
 	}
-	s := loadSchedule(t, "testdata/schedules/everything.yaml")
+	s := loadSchedule(t, "testdata/valid-schedules/everything.yaml")
 	if diff := cmp.Diff(want, s.Spec); diff != "" {
 		t.Errorf("what the schedule means (-want +got):\n%s", diff)
 	}
@@ -77,7 +77,7 @@ func TestScheduleSpec(t *testing.T) {
 	}
 }
 
-// everyOrder is the order of testdata/schedules/everything.yaml.
+// everyOrder is the order of testdata/valid-schedules/everything.yaml.
 func everyOrder() []schedule.Constraint {
 	main := ""
 	return []schedule.Constraint{
@@ -112,7 +112,7 @@ func everyOrder() []schedule.Constraint {
 	}
 }
 
-// everyFault are the faults of testdata/schedules/everything.yaml.
+// everyFault are the faults of testdata/valid-schedules/everything.yaml.
 func everyFault() []schedule.Fault {
 	return []schedule.Fault{
 		{
@@ -150,7 +150,7 @@ func TestScheduleConfig(t *testing.T) {
 			return program{}
 		}})
 	}
-	s := loadSchedule(t, "testdata/schedules/everything.yaml")
+	s := loadSchedule(t, "testdata/valid-schedules/everything.yaml")
 	config, err := s.Config(&r, map[string]string{"plain": "other/two"})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestScheduleConfig(t *testing.T) {
 
 // TestScheduleEntry checks that a schedule chooses an entry of a scenario with a matrix.
 func TestScheduleEntry(t *testing.T) {
-	s := loadSchedule(t, "testdata/schedules/matrix.yaml")
+	s := loadSchedule(t, "testdata/valid-schedules/matrix.yaml")
 	if want := "variant=fixed,replicas=3,object=web"; s.Scenario.Entry != want {
 		t.Errorf("the entry is %s, want %s", s.Scenario.Entry, want)
 	}
@@ -194,7 +194,7 @@ func TestKindOf(t *testing.T) {
 		"testdata/valid/everything.yaml":      scenarios.KindScenario,
 		"testdata/valid/minimal.json":         scenarios.KindScenario,
 		"testdata/broken/bad-cel.yaml":        scenarios.KindScenario,
-		"testdata/schedules/everything.yaml":  scenarios.KindSchedule,
+		"testdata/valid-schedules/everything.yaml":  scenarios.KindSchedule,
 		"testdata/broken-schedules/form.yaml": scenarios.KindSchedule,
 	} {
 		if kind, err := scenarios.KindOf(file); kind != want || err != nil {
@@ -220,7 +220,7 @@ func TestKindOf(t *testing.T) {
 func FuzzLoadSchedule(f *testing.F) {
 	files := fstest.MapFS{}
 	for _, pattern := range []string{
-		"testdata/valid/*.yaml", "testdata/valid/*/*.yaml", "testdata/schedules/*.yaml", "testdata/broken-schedules/*.yaml",
+		"testdata/valid/*.yaml", "testdata/valid/*/*.yaml", "testdata/valid-schedules/*.yaml", "testdata/broken-schedules/*.yaml",
 	} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
@@ -235,7 +235,7 @@ func FuzzLoadSchedule(f *testing.F) {
 		}
 	}
 	known := registry()
-	const name = "testdata/schedules/fuzzed.yaml"
+	const name = "testdata/valid-schedules/fuzzed.yaml"
 	f.Fuzz(func(t *testing.T, data []byte) {
 		files[name] = &fstest.MapFile{Data: data}
 		loaded, err := scenarios.LoadScheduleFS(files, name, scenarios.Options{Registry: known})
@@ -267,7 +267,7 @@ func FuzzLoadSchedule(f *testing.F) {
 
 // TestPropertyPositions checks that each property knows the line it begins on, in the scenario's file or the schedule's.
 func TestPropertyPositions(t *testing.T) {
-	s := loadSchedule(t, "testdata/schedules/everything.yaml")
+	s := loadSchedule(t, "testdata/valid-schedules/everything.yaml")
 	var r scenarios.Registry
 	for _, name := range []string{"example/buggy", "example/fixed", "other/one", "other/two"} {
 		r.Add(name, scenarios.Reconciler{Program: func(scenarios.ProgramOptions) sim.Program { return program{} }})

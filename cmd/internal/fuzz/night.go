@@ -223,7 +223,7 @@ func (n *Night) encodeBodies() error {
 
 // Judgement says what a night means.
 type Judgement struct {
-	// Findings are those that count: in what is not known to be broken. Known are the others.
+	// Findings are the bugs that count: in what is not known to be broken. Known are the others.
 	Findings, Known []Found
 	// Deaths are runs that did something to their process, in what is not known to be broken, and KnownDeaths in the rest.
 	Deaths, KnownDeaths []FoundDeath
@@ -238,12 +238,12 @@ type Judgement struct {
 	Inconclusive, GivenUp []string
 }
 
-// Found is a finding, with the target that it is in.
+// Found is a bug that was found in a target, see [explore.Bugs]: by the finding that stands for it.
 type Found struct {
 	*NightTarget
 	*history.Finding
-	// Index is its number in the target's result, from 0.
-	Index int
+	// Others counts the further findings that are ways to it.
+	Others int
 	// Stated says, in what is known to be broken, that it is known to be so.
 	Stated bool
 }
@@ -306,10 +306,8 @@ func (n *Night) judgeTarget(j *Judgement, t *NightTarget) {
 		return
 	}
 	r := t.Result()
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		stated := slices.ContainsFunc(broken(f.Run), func(name string) bool { return slices.Contains(t.Breaks, name) })
-		found := Found{t, f, i, stated}
+	for _, ways := range explore.Bugs(r.Findings) {
+		found := Found{t, &r.Findings[ways[0]], len(ways) - 1, t.stated(r, ways)}
 		if t.Fails() {
 			j.Findings = append(j.Findings, found)
 		} else {
@@ -335,6 +333,13 @@ func (n *Night) judgeTarget(j *Judgement, t *NightTarget) {
 		}
 	default:
 	}
+}
+
+// stated reports whether what is known of the target has something that one of its findings breaks.
+func (t *NightTarget) stated(r *history.Result, findings []int) bool {
+	return slices.ContainsFunc(findings, func(i int) bool {
+		return slices.ContainsFunc(broken(r.Findings[i].Run), func(name string) bool { return slices.Contains(t.Breaks, name) })
+	})
 }
 
 // judgeCanaries says which of what is known to be broken was found.

@@ -52,7 +52,7 @@ func (l *ledger) result() *history.Result {
 // publish writes the files of all findings of a target: those that were not shrunk yet give way to those that were.
 func (s *supervisor) publish(l *ledger) error {
 	r := l.result()
-	l.findings = len(r.Findings)
+	l.findings = len(explore.Bugs(r.Findings))
 	if l.File == "" {
 		return nil // nobody can replay what is built in
 	}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/stalemate-dev/stalemate/sim/explore"
 	"github.com/stalemate-dev/stalemate/sim/history"
 	"github.com/stalemate-dev/stalemate/sim/property"
 	"github.com/stalemate-dev/stalemate/sim/schedule"
@@ -94,6 +95,9 @@ func (f *Found) text() string {
 	}
 	if f.Schedule != nil {
 		how += fmt.Sprintf("; %s", plural(f.Schedule.Size(), "element"))
+	}
+	if f.Others > 0 {
+		how += fmt.Sprintf("; %s to it", plural(f.Others, "other way"))
 	}
 	return fmt.Sprintf("✗ %s: %s\n%s; %s", f.NightTarget.text(), strings.Join(broken(f.Run), ", "), how, filepath.ToSlash(f.Folder))
 }
@@ -189,7 +193,7 @@ func (t *NightTarget) findingCount() int {
 	if t.Part.Units == 0 {
 		return 0
 	}
-	return len(t.Result().Findings)
+	return len(explore.Bugs(t.Result().Findings))
 }
 
 // states counts the states that runs ended in, and those of them that only the second half of the runs by seed showed: if there are
