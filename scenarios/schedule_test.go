@@ -191,11 +191,11 @@ func TestScheduleEntry(t *testing.T) {
 
 func TestKindOf(t *testing.T) {
 	for file, want := range map[string]string{
-		"testdata/valid/everything.yaml":      scenarios.KindScenario,
-		"testdata/valid/minimal.json":         scenarios.KindScenario,
-		"testdata/broken/bad-cel.yaml":        scenarios.KindScenario,
-		"testdata/valid-schedules/everything.yaml":  scenarios.KindSchedule,
-		"testdata/broken-schedules/form.yaml": scenarios.KindSchedule,
+		"testdata/valid/everything.yaml":           scenarios.KindScenario,
+		"testdata/valid/minimal.json":              scenarios.KindScenario,
+		"testdata/broken/bad-cel.yaml":             scenarios.KindScenario,
+		"testdata/valid-schedules/everything.yaml": scenarios.KindSchedule,
+		"testdata/broken-schedules/form.yaml":      scenarios.KindSchedule,
 	} {
 		if kind, err := scenarios.KindOf(file); kind != want || err != nil {
 			t.Errorf("%s is a %q, %v; want a %s", file, kind, err, want)

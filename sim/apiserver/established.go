@@ -47,4 +47,6 @@ func (s *Server) addDefinitions() {
 
 // Definitions returns the definitions of the custom resources of the table, as a server has established them. They are not the
 // caller's to change.
-func (k *Kinds) Definitions() []*apiextensionsv1.CustomResourceDefinition { return slices.Clip(k.established) }
+func (k *Kinds) Definitions() []*apiextensionsv1.CustomResourceDefinition {
+	return slices.Clip(k.established)
+}
