@@ -471,6 +471,30 @@ func TestApplyScale(t *testing.T) {
 	}
 }
 
+// TestApplyInVersions has one manager apply in one version of a kind, another in the other, and the first once more without a field: what
+// it drops is looked at in the version that it was applied in.
+func TestApplyInVersions(t *testing.T) {
+	test := newTester(t)
+	apply := func(version, manager, body string) {
+		t.Helper()
+		gvk := schema.FromAPIVersionAndKind(version, "Event")
+		test.do(&Request{
+			Verb: schedule.Patch, Kind: test.Kinds().ByGVK(gvk), Namespace: "default", Name: "a", FieldManager: manager, Force: new(true),
+			PatchType: types.ApplyPatchType, PatchData: fmt.Appendf(nil, `{"apiVersion":%q,"kind":"Event","metadata":{"name":"a"%s}`, version, body),
+		})
+	}
+	const old = `},"involvedObject":{"kind":"Pod","name":"p","namespace":"default"},"reason":"R","type":"Normal","message":`
+	const fresh = `},"regarding":{"kind":"Pod","name":"p","namespace":"default"},"reason":"R","type":"Normal","action":"a",` +
+		`"eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"example.com/c","reportingInstance":"i","note":`
+	apply("events.k8s.io/v1", "one", `,"labels":{"a":"x","b":"y"}`+fresh+`"m"`)
+	apply("v1", "two", `,"labels":{"b":"y"}`+old+`"m"`)
+	apply("events.k8s.io/v1", "one", fresh+`"m"`)
+	apply("v1", "two", old+`"m"`)
+	if labels := test.Get(test.kind("Event"), "default", "a").GetLabels(); len(labels) != 0 {
+		t.Errorf("labels %v, want none left", labels)
+	}
+}
+
 // TestApplyLoaded applies to objects that were there from the start: with the managedFields they have, or as a real server
 // does with objects from before it knew of them.
 func TestApplyLoaded(t *testing.T) {

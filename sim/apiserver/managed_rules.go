@@ -320,8 +320,13 @@ func (f *fieldForm) materialize(in runtime.Object) (runtime.Object, error) {
 	if !ok {
 		return in, nil
 	}
-	tree := t.tree()
-	obj, err := f.read(tree)
+	tree, read := t.tree(), f.read
+	if f.rules != nil { // what another version's manager applied is merged, and looked at, in that version
+		if kind := f.rules.version(t.GetObjectKind().GroupVersionKind()); kind != nil {
+			read = kind.fromTree
+		}
+	}
+	obj, err := read(tree)
 	if err != nil {
 		return nil, err
 	}

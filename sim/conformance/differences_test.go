@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,7 +148,7 @@ func (d *duel) playAll(t *testing.T, kinds []*kind, first uint64, runs int) []*f
 	for range 2 * runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for seed := range seeds {
-				f, err := d.play(t.Context(), seed, sequence(kinds, seed, length))
+				f, err := d.try(t.Context(), seed, sequence(kinds, seed, length))
 				switch {
 				case err != nil:
 					t.Errorf("seed %d: %v", seed, err)
@@ -166,6 +167,16 @@ func (d *duel) playAll(t *testing.T, kinds []*kind, first uint64, runs int) []*f
 	group.Wait()
 	slices.SortFunc(found, func(a, b *finding) int { return int(a.seed) - int(b.seed) })
 	return found
+}
+
+// try plays a sequence. A panic of our server is an error.
+func (d *duel) try(ctx context.Context, seed uint64, steps []step) (f *finding, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("our server panicked: %v\n%s", value, debug.Stack())
+		}
+	}()
+	return d.play(ctx, seed, steps)
 }
 
 // describe shows a finding, cut down if that is asked for.
