@@ -257,6 +257,7 @@ func TestCommandsOfCI(t *testing.T) {
 			}
 		}
 	}
+	check("docs/ci.md", string(readCI(t, ciFolder+".md")))
 	check("job.yaml", strings.Join(indexedJob(t).Spec.Template.Spec.Containers[0].Args, "\n"))
 	if count < 10 {
 		t.Errorf("only %d commands", count)

@@ -56,7 +56,7 @@ func TestRows(t *testing.T) {
 			}
 		}
 	}
-	for prefix, count := range map[string]int{"N": 8, "S": 79, "C": 34, "R": 4, "K": 5} {
+	for prefix, count := range map[string]int{"N": 8, "S": 79, "C": 34, "R": 4, "K": 9} {
 		for n := 1; n <= count; n++ {
 			if id := prefix + strconv.Itoa(n); !seen[id] {
 				t.Errorf("row %s is missing", id)

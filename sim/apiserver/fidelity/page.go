@@ -40,7 +40,7 @@ would have happened on a real cluster and did not happen here. A pass says nothi
 
 - **orders and faults that were not tried.** The report says which were; one run in another order is another run.
 - **controllers that the scenario does not name.** A cluster has all of kube-controller-manager. Here a StatefulSet gets Pods only
-  where there is a StatefulSetController among the racers, and a Deployment never does.
+  where there is a StatefulSetController among the racers, and a Deployment where there is a DeploymentController.
 - **load and scale**: priority and fairness, limits of size and number other than those below, time that a machine takes.
 - **what is written below as not modelled or partly**. These rows are not modelled at all:
 

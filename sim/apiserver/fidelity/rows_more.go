@@ -416,9 +416,26 @@ var others = []Row{
 		Cases:     tests("racer", "TestRollout", "TestDeploymentCalls", "TestReplicaSetCalls"),
 	},
 	{
-		ID: "K6", Status: NotModelled,
-		Behaviour: "DaemonSets, Jobs, CronJobs and autoscalers are acted upon; EndpointSlices, tokens, quotas and " +
-			"node taints are kept.",
+		ID: "K6", Status: Partly,
+		Behaviour: "The Job controller makes Pods, counts those that end, and gives up; Jobs go some time after they have finished.",
+		Missing:   "podFailurePolicy, successPolicy and backoffLimitPerIndex",
+		Cases:     tests("racer", "TestJobs", "TestJobBackoff", "TestJobPods", "TestJobFaults"),
+	},
+	{
+		ID: "K7", Status: Partly,
+		Behaviour: "A horizontal pod autoscaler writes the scale of what it is about.",
+		Missing:   "metrics: the scenario says what they would lead to",
+		Cases:     tests("racer", "TestHorizontalPodAutoscaler", "TestAutoscalerCalls", "TestAutoscalerRaces"),
+	},
+	{
+		ID: "K8", Status: Partly,
+		Behaviour: "A node that is lost is tainted, its Pods are evicted, and they are deleted if the node is gone.",
+		Missing:   "other taints than those of a lost node",
+		Cases:     tests("racer", "TestLostNode", "TestLostNodeEnds"),
+	},
+	{
+		ID: "K9", Status: NotModelled,
+		Behaviour: "DaemonSets and CronJobs are acted upon; EndpointSlices, tokens and quotas are kept.",
 		Missing: "nobody does it: their objects stay as they are written, unless a step of the script, a racer in Go or another " +
 			"controller of the scenario writes to them",
 	},
