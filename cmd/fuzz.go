@@ -103,6 +103,8 @@ func (f *fuzzFlags) complete(c *cobra.Command) error {
 		return errors.New("--for or --runs says when it ends: give one of them")
 	case set("for") && f.budget <= 0 || f.runs < 0 || set("workers") && f.workers <= 0 || f.stuck <= 0:
 		return errors.New("--for, --workers and --stuck take positive values, and --runs none below zero")
+	case f.stuck < minStuck:
+		return fmt.Errorf("--stuck %s: want %s or more: a machine at work may take that long for a step of any run", f.stuck, minStuck)
 	case f.corpus == "" || set("out") && f.out == "":
 		return errors.New("--corpus and --out want names of directories: leave out what is not wanted")
 	}
@@ -129,6 +131,9 @@ func (f *fuzzFlags) complete(c *cobra.Command) error {
 
 // minMemory is less than any worker can do with, in bytes.
 const minMemory = 64 << 20
+
+// minStuck is how long a run may make no step at least, so that one which only has to wait for its turn does not count as stuck.
+const minStuck = time.Second
 
 // fuzz explores directories.
 func (a *app) fuzz(ctx context.Context, dirs []string, f *fuzzFlags) error {

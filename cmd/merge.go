@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,7 @@ func (a *app) mergeCommand() *cobra.Command {
 		Short: "Join the results of the shards of an exploration by 'fuzz'",
 		Long: `Joins what shards have come to: the files ` + nightFile + ` that 'fuzz --shard' writes beside its findings, or the directories
 that hold them. The result is that of one exploration without shards, finding for finding; the order of the shards makes no difference.
-Exits as that exploration does.`,
+Exits as that exploration does, and with 6 at least if a shard is missing.`,
 		Example: `  stalemate merge shard-1/night.json shard-2/night.json --out merged
   stalemate merge shard-1 shard-2 --out merged`,
 		Args: usageArgs(files("result")),
@@ -59,7 +60,14 @@ func (a *app) merge(args []string, out string, o *outputs) error {
 		return usageError{fmt.Errorf("--out: %w", err)}
 	}
 	if err := merged.Publish(out, func(file string) string { return a.replayLine(file, &replayFlags{times: 1}) }); err != nil {
+		if _, ok := errors.AsType[fuzz.UsageError](err); ok {
+			return usageError{err}
+		}
 		return err
+	}
+	if missing := merged.Missing(); len(missing) > 0 {
+		a.errorf("%s: not given, so the result is not that of the whole exploration: 'merge' it with them", strings.Join(missing, ", "))
+		a.exit = stronger(a.exit, ExitInconclusive)
 	}
 	return a.tellNight(merged, out, o)
 }

@@ -53,17 +53,32 @@ func (o *outputs) complete(c *cobra.Command) error {
 			return usagef(c, fmt.Errorf("%s wants the name of a file: leave it out if no such report is wanted", flag))
 		case file == "":
 			continue
-		case seen[file] != "":
-			return usagef(c, fmt.Errorf("%s and %s name one file, %s: give each its own", seen[file], flag, file))
+		case seen[identity(file)] != "":
+			return usagef(c, fmt.Errorf("%s and %s name one file, %s: give each its own", seen[identity(file)], flag, file))
 		case err == nil && info.IsDir():
 			return usageError{fmt.Errorf("%s: %s is a directory: give the name of a file", flag, file)}
 		}
-		seen[file] = flag
+		seen[identity(file)] = flag
 		if err := makeFolder(filepath.Dir(file)); err != nil {
 			return usageError{fmt.Errorf("%s: %w", flag, err)}
 		}
 	}
 	return nil
+}
+
+// identity is the same for all names of a file, there or not yet: without symbolic links.
+func identity(file string) string {
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return filepath.Clean(file)
+	}
+	if target, err := filepath.EvalSymlinks(absolute); err == nil {
+		return target
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(absolute)); err == nil {
+		return filepath.Join(folder, filepath.Base(absolute))
+	}
+	return absolute
 }
 
 // wanted reports whether there is a report to write.

@@ -121,3 +121,26 @@ func TestOutputsThatFail(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOutputsDiffer checks that no report takes the place of another, or of the wrong input, whatever the files are called.
+func TestOutputsDiffer(t *testing.T) {
+	folder := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(folder, link); err != nil {
+		t.Skip(err)
+	}
+	one := filepath.Join(folder, "one")
+	for _, other := range []string{one, folder + "/./one", filepath.Join(link, "one")} {
+		got := run(context.Background(), t, "run", "broken", "--json", one, "--html", other)
+		if got.exit != ExitUsage || !strings.Contains(got.stderr, "--json and --html name one file") {
+			t.Errorf("%s: exit code %d: %s", other, got.exit, got.stderr)
+		}
+	}
+	for _, args := range [][]string{
+		{"report", "-", "-"}, {"fuzz", folder, "--runs", "1", "--stuck", "1ns"}, {"fuzz", folder, "--runs", "1", "--seed", "9223372036854775807"},
+	} {
+		if got := run(context.Background(), t, args...); got.exit != ExitUsage || got.stderr == "" {
+			t.Errorf("%v: exit code %d: %s", args, got.exit, got.stderr)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +52,9 @@ The exit code says whether the results could be rendered, not how they came out:
 // render writes the reports of the results in files.
 func (a *app) render(_ context.Context, args []string, f *reportFlags) error {
 	text := f.text || !f.wanted()
+	if i := slices.Index(args, "-"); i >= 0 && slices.Contains(args[i+1:], "-") {
+		return usageError{errors.New("-: standard input is given twice: it can be read once")}
+	}
 	var all []reports.Document
 	for _, file := range args {
 		documents, err := readDocuments(file)

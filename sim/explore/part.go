@@ -383,6 +383,9 @@ func (p *Part) Bodies() *history.Result {
 
 // Attach puts back what [Part.Bodies] returned. It is an error if that is not of this part.
 func (p *Part) Attach(bodies *history.Result) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	left := bodies.Findings
 	next := func(kept bool, origin Origin) (*history.Finding, error) {
 		if !kept {

@@ -74,8 +74,8 @@ func readBlackBox(name string) (*flight, error) {
 	if _, err := fmt.Sscanf(string(content[:min(len(content), headerSize)]), boxHeader, &count, &length); err != nil {
 		return nil, fmt.Errorf("%s: no black box: %w", name, err)
 	}
-	content = content[headerSize:]
-	if int64(len(content)) < length {
+	content = content[min(len(content), headerSize):]
+	if length < 0 || int64(len(content)) < length {
 		return nil, fmt.Errorf("%s: the black box ends after %d of %d bytes", name, len(content), length)
 	}
 	var f *flight

@@ -162,13 +162,7 @@ func openLedger(t *Target, index int, p *plan, dir string, corpus []string) (*le
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return nil, err
 	}
-	switch err := readJSON(filepath.Join(l.dir, recordFile), &l.record); {
-	case errors.Is(err, fs.ErrNotExist):
-		l.Corpus = corpus
-		if err := l.write(); err != nil {
-			return nil, err
-		}
-	case err != nil:
+	if err := l.takeUp(corpus); err != nil {
 		return nil, err
 	}
 	if err := l.load(); err != nil {
@@ -180,13 +174,32 @@ func openLedger(t *Target, index int, p *plan, dir string, corpus []string) (*le
 	return l, nil
 }
 
+// takeUp reads the record, or begins one. What was done of a target whose record cannot be used, as the machine went down while it was
+// written, is done again.
+func (l *ledger) takeUp(corpus []string) error {
+	err := readJSON(filepath.Join(l.dir, recordFile), &l.record)
+	if err == nil {
+		err = l.check()
+	}
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		if err := errors.Join(os.RemoveAll(l.dir), os.MkdirAll(l.dir, 0o755)); err != nil {
+			return err
+		}
+	}
+	l.record = record{Corpus: corpus}
+	return l.write()
+}
+
 // write writes the record.
 func (l *ledger) write() error { return writeJSON(filepath.Join(l.dir, recordFile), l.record) }
 
 // load reads the parts of units. A file that cannot be read is that of a unit which is to be done again.
 func (l *ledger) load() error {
 	var whole saved
-	if err := readJSON(filepath.Join(l.dir, wholeFile), &whole); err == nil {
+	if err := readJSON(filepath.Join(l.dir, wholeFile), &whole); err == nil && whole.Seeds >= 0 && whole.Seeds <= maxRuns {
 		if part, err := whole.attach(); err == nil {
 			l.base, l.cpu = part, whole.CPU
 			for n := range whole.Seeds {

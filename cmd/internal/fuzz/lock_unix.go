@@ -15,6 +15,19 @@ func lockFile(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return locked(file)
+}
+
+// lockFolder takes such a lock on a folder.
+func lockFolder(name string) (*os.File, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return locked(file)
+}
+
+func locked(file *os.File) (_ *os.File, err error) {
 	// A supervisor that has just been killed may have been starting a worker, which has the lock until it knows.
 	for end := time.Now().Add(lockTime); ; time.Sleep(lockTime / 20) {
 		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {

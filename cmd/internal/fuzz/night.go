@@ -100,20 +100,28 @@ func (n *Night) Encode(w io.Writer) error {
 
 // DecodeNight reads a document.
 func DecodeNight(r io.Reader) (*Night, error) {
-	n := &Night{}
-	if err := json.NewDecoder(r).Decode(n); err != nil {
-		return nil, fmt.Errorf("not the result of an exploration: %w", err)
+	content, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var about stamp
+	if err := json.Unmarshal(content, &about); err != nil {
+		return nil, fmt.Errorf("not the result of an exploration by 'fuzz', or more than one: %w", err)
 	}
 	switch {
-	case n.Kind != KindNight:
-		return nil, fmt.Errorf("expected a document of kind %s, found %q", KindNight, n.Kind)
-	case n.APIVersion != corpusVersion:
-		return nil, fmt.Errorf("the document is of version %q, this program reads %s", n.APIVersion, corpusVersion)
+	case about.Kind != KindNight:
+		return nil, fmt.Errorf("expected a document of kind %s, as 'fuzz' writes beside its findings, found kind %q", KindNight, about.Kind)
+	case about.APIVersion != corpusVersion:
+		return nil, fmt.Errorf("the document is of version %q, this program reads %s", about.APIVersion, corpusVersion)
+	}
+	n := &Night{}
+	if err := json.Unmarshal(content, n); err != nil {
+		return nil, fmt.Errorf("not as 'fuzz' writes it: %w", err)
+	}
+	if err := n.check(); err != nil {
+		return nil, fmt.Errorf("not as 'fuzz' writes it: %w", err)
 	}
 	for _, t := range n.Targets {
-		if t == nil || t.Target == nil || t.Part == nil {
-			return nil, errors.New("a target lacks its part")
-		}
 		bodies, err := reports.DecodeResult(bytes.NewReader(t.Bodies))
 		if err == nil {
 			err = t.Part.Attach(bodies)
@@ -170,7 +178,9 @@ func Merge(nights ...*Night) (*Night, error) {
 		m.Interrupted = m.Interrupted || n.Interrupted
 		m.Elapsed, m.Workers = max(m.Elapsed, n.Elapsed), m.Workers+n.Workers
 		for _, t := range n.Targets {
-			m.mergeTarget(t)
+			if err := m.mergeTarget(t); err != nil {
+				return nil, err
+			}
 		}
 	}
 	slices.Sort(m.Has)
@@ -180,16 +190,19 @@ func Merge(nights ...*Night) (*Night, error) {
 	return &m, m.encodeBodies()
 }
 
-// mergeTarget adds what a shard came to.
-func (n *Night) mergeTarget(t *NightTarget) {
-	same := func(other *NightTarget) bool { return other.Name == t.Name && other.Digest == t.Digest }
-	i := slices.IndexFunc(n.Targets, same)
+// mergeTarget adds what a shard came to. It is an error if another shard explored something else by that name: the findings of both
+// have one folder.
+func (n *Night) mergeTarget(t *NightTarget) error {
+	i := slices.IndexFunc(n.Targets, func(other *NightTarget) bool { return other.Name == t.Name })
 	if i < 0 {
 		own := *t
 		n.Targets = append(n.Targets, &own)
-		return
+		return nil
 	}
 	m := n.Targets[i]
+	if m.Digest != t.Digest {
+		return fmt.Errorf("%s: the shards explored different versions of it, or of its schedules: explore one version with all", t.text())
+	}
 	if t.File != "" { // every shard looks for the built-in canary by itself
 		m.Part = explore.Merge(m.Part, t.Part)
 		m.CPU += t.CPU
@@ -205,6 +218,25 @@ func (n *Night) mergeTarget(t *NightTarget) {
 		maps.Copy(givenUp, from)
 	}
 	m.GivenUp = givenUp
+	return nil
+}
+
+// maxMissing is how many missing shards are named.
+const maxMissing = 10
+
+// Missing returns the shards that the night is not of, in words; of very many the first.
+func (n *Night) Missing() []string {
+	var missing []string
+	for shard := 1; shard <= n.Shards; shard++ {
+		switch {
+		case slices.Contains(n.Has, shard):
+		case len(missing) == maxMissing:
+			return append(missing, "and others")
+		default:
+			missing = append(missing, fmt.Sprintf("shard %d of %d", shard, n.Shards))
+		}
+	}
+	return missing
 }
 
 // encodeBodies encodes what parts do not carry.

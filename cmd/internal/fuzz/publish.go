@@ -91,7 +91,11 @@ func (t *NightTarget) encode(file string, f scenarios.ScheduleFile) ([]byte, err
 		return nil, err
 	}
 	f.Scenario, f.Matrix = filepath.ToSlash(relative), t.Values
-	return scenarios.EncodeSchedule(f)
+	content, err := scenarios.EncodeSchedule(f)
+	if err != nil {
+		return nil, UsageError{err} // what was read has no such schedule if an exploration wrote it
+	}
+	return content, nil
 }
 
 // publication is the folder of one target's findings. Files are named by what they hold, so that the same findings have the same files,

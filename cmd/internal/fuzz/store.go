@@ -22,9 +22,9 @@ import (
 //	CORPUS/
 //	  stalemate-corpus.json        says whose directory this is, and in which version
 //	  schedules/TARGET/HASH.yaml   schedules that reached something new: to be committed, if one likes
+//	  .state/lock                  held by the supervisor at work
 //	  .state/CAMPAIGN/             how far an exploration is: its own business; may be deleted
 //	    campaign.json              what was explored, by which program
-//	    lock                       held by the supervisor at work
 //	    worker-N                   black boxes
 //	    targets/TARGET/            what was found of a target
 //	      target.json              deaths of workers, units that were given up
@@ -114,7 +114,7 @@ func openCampaign(corpus, name, program string) (c *campaign, forgotten bool, er
 	if err := os.WriteFile(filepath.Join(state, ".gitignore"), []byte("*\n"), 0o644); err != nil {
 		return nil, false, usagef("--corpus: %w", err)
 	}
-	if c.lock, err = lockFile(filepath.Join(c.dir, "lock")); err != nil {
+	if c.lock, err = lockFile(filepath.Join(state, "lock")); err != nil {
 		return nil, false, usagef("--corpus %s: %w", corpus, err)
 	}
 	var before about

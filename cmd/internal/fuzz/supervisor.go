@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -62,6 +63,12 @@ func (o *Options) complete() error {
 		o.Shard, o.Shards = 1, 1
 	case o.Shard < 1 || o.Shard > o.Shards:
 		return usagef("--shard %d/%d: want k/n with k from 1 to n", o.Shard, o.Shards)
+	case o.Shards > maxShards:
+		return usagef("--shard %d/%d: want %d shards at most", o.Shard, o.Shards, maxShards)
+	case o.Runs > maxRuns:
+		return usagef("--runs %d: want %d at most", o.Runs, maxRuns)
+	case o.Seed > math.MaxInt64-maxRuns-maxShards:
+		return usagef("--seed %d: the seeds of the runs after the first count on from it, and there are not enough above", o.Seed)
 	}
 	if o.Runs < 0 && o.For <= 0 {
 		return usagef("give --for a time, or --runs a number of runs: without either there is no end")
@@ -87,6 +94,8 @@ func (o *Options) complete() error {
 const (
 	// maxWorkers is more than any machine has use for.
 	maxWorkers = 1024
+	// maxShards and maxRuns are more than anybody has time for, and no sum of seeds overflows with them.
+	maxShards, maxRuns = 100_000, 1_000_000_000
 	// lookEvery is how often a worker at work is looked at.
 	lookEvery = 50 * time.Millisecond
 	// sessionQuantum is how much more than its fair share a target may have had, if a worker has it open that is to be given something.
@@ -102,6 +111,7 @@ const (
 type supervisor struct {
 	Options
 	campaign *campaign
+	out      *os.File // the folder of findings, locked
 	plan     plan
 	catalog  *catalog
 	begun    time.Time
@@ -133,10 +143,10 @@ func Run(ctx context.Context, o Options) (*Night, error) {
 	s := &supervisor{Options: o, catalog: catalog, plan: plan{o.Seed, o.Runs, o.Shard, o.Shards}, begun: time.Now(),
 		boxes: make([]int64, o.Workers)}
 	s.changed = sync.NewCond(&s.mutex)
+	defer s.close()
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	defer func() { _ = s.campaign.close() }()
 	return s.explore(ctx)
 }
 
@@ -149,6 +159,10 @@ func (s *supervisor) open() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return usagef("--out: %w", err)
 		}
+	}
+	var err error
+	if s.out, err = lockFolder(s.Out); err != nil {
+		return usagef("--out %s: %w", s.Out, err)
 	}
 	program, err := programDigest()
 	if err != nil {
@@ -183,6 +197,16 @@ func (s *supervisor) open() error {
 		s.ledgers = append(s.ledgers, l)
 	}
 	return nil
+}
+
+// close lets others have the directories.
+func (s *supervisor) close() {
+	if s.campaign != nil && s.campaign.lock != nil {
+		_ = s.campaign.close()
+	}
+	if s.out != nil {
+		_ = s.out.Close()
+	}
 }
 
 func (s *supervisor) log(text string) {

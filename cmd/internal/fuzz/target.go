@@ -27,6 +27,9 @@ const BreaksAnnotation = "stalemate.dev/breaks"
 // canaryName is the name of the built-in canary.
 const canaryName = "built-in canary"
 
+// canaryFolder is the name of its target.
+const canaryFolder = "canary"
+
 // Target is one of the things that are explored.
 type Target struct {
 	Subject
@@ -323,16 +326,18 @@ func sameFile(a, b string) bool {
 
 // number gives the targets their names and digests.
 func (c *catalog) number() {
-	taken := map[string]int{}
+	taken := map[string]bool{canaryFolder: true}
 	for _, t := range c.targets {
 		words := []string{t.header.Scenario}
 		for _, pair := range t.header.Reconcilers {
 			words = append(words, filepath.Base(pair))
 		}
-		t.Name = reports.FileName(strings.Join(words, " "))
-		if taken[t.Name]++; taken[t.Name] > 1 {
-			t.Name = fmt.Sprintf("%s-%d", t.Name, taken[t.Name])
+		name := reports.FileName(strings.Join(words, " "))
+		t.Name = name
+		for n := 2; taken[t.Name]; n++ {
+			t.Name = fmt.Sprintf("%s-%d", name, n)
 		}
+		taken[t.Name] = true
 		sum := sha256.New()
 		_, _ = fmt.Fprintln(sum, t.scenario.Digest, t.Subject.words()) // a hash takes everything
 		for _, file := range t.Schedules {
@@ -348,7 +353,7 @@ func (c *catalog) number() {
 
 // builtIn returns the built-in canary.
 func builtIn() (*Target, error) {
-	t := &Target{Name: "canary", Breaks: []string{canaryBreaks}}
+	t := &Target{Name: canaryFolder, Breaks: []string{canaryBreaks}}
 	scenario, config, err := t.Subject.load(nil)
 	if err != nil {
 		return nil, fmt.Errorf("the %s: %w", canaryName, err)
