@@ -281,9 +281,10 @@ func (s *supervisor) keepNovel(l *ledger) error {
 	return nil
 }
 
-// fresh returns the runs that ended as none before them, and that it has not returned before.
-func (l *ledger) fresh() []*explore.Novelty {
-	var fresh []*explore.Novelty
+// fresh returns the runs that ended as none before them, and that it has not returned before. The ledger forgets their schedules, which
+// are most of what it would carry along: nobody asks for them again.
+func (l *ledger) fresh() []explore.Novelty {
+	var fresh []explore.Novelty
 	for i := range l.base.Novel {
 		n := &l.base.Novel[i]
 		isNew := false
@@ -292,8 +293,9 @@ func (l *ledger) fresh() []*explore.Novelty {
 			l.ends[m] = true
 		}
 		if isNew {
-			fresh = append(fresh, n)
+			fresh = append(fresh, *n)
 		}
+		n.Schedule = nil
 	}
 	return fresh
 }

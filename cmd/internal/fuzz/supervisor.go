@@ -180,6 +180,9 @@ func (s *supervisor) open() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.text(), err)
 		}
+		if err := s.keepNovel(l); err != nil { // what was done when a supervisor was killed
+			return err
+		}
 		s.ledgers = append(s.ledgers, l)
 	}
 	return nil
@@ -217,6 +220,11 @@ func (s *supervisor) explore(ctx context.Context) (*Night, error) {
 	}
 	if err := s.campaign.spend(spent); err != nil {
 		return nil, err
+	}
+	for _, l := range s.ledgers {
+		if err := errors.Join(s.keepNovel(l), l.putTogether()); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.text(), err)
+		}
 	}
 	return s.night(finished)
 }
@@ -514,8 +522,11 @@ func (w *slotWorker) done(j *job, d *done) error {
 		w.process = nil
 		go process.dismiss()
 	}
-	if err := w.keepNovel(l); err != nil {
+	if err := w.keepNovel(l); err != nil { // before what follows forgets the schedules
 		return err
+	}
+	if err := l.compact(); err != nil {
+		return fmt.Errorf("%s: %w", l.text(), err)
 	}
 	kept := func(f explore.Failure) bool { return f.Kept }
 	if len(d.Part.Shrunk) > 0 || slices.ContainsFunc(d.Part.Failures, kept) { // others add to what was found
