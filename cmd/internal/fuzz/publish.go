@@ -209,6 +209,9 @@ func (p *publication) writeDeath(d *Death, fresh string) error {
 	_, _ = fmt.Fprintf(&text, "Replay it, which does the same to the process that replays it:\n  %s\n", line)
 	if d.Output != "" {
 		lines := strings.Split(strings.TrimSpace(d.stacks()), "\n")
+		if d.Kind == Exit || d.Kind == Killed { // no stacks, which begin with what matters
+			lines = lines[max(len(lines)-maxOutput, 0):]
+		}
 		_, _ = fmt.Fprintf(&text, "\nThe process wrote:\n%s\n", strings.Join(lines[:min(len(lines), maxOutput)], "\n"))
 	}
 	content, err := p.encode(filepath.Join(fresh, name), scenarios.ScheduleFile{

@@ -113,7 +113,6 @@ type supervisor struct {
 	ended   bool // nothing more is given out
 	busy    int
 	broken  error // what keeps the supervisor from going on
-	boxes   []int64
 }
 
 // Run explores. An interrupted exploration, by the end of the context, comes to what there is.
@@ -130,8 +129,7 @@ func Run(ctx context.Context, o Options) (*Night, error) {
 		return nil, err
 	}
 	catalog.targets = append([]*Target{canary}, catalog.targets...)
-	s := &supervisor{Options: o, catalog: catalog, plan: plan{o.Seed, o.Runs, o.Shard, o.Shards}, begun: time.Now(),
-		boxes: make([]int64, o.Workers)}
+	s := &supervisor{Options: o, catalog: catalog, plan: plan{o.Seed, o.Runs, o.Shard, o.Shards}, begun: time.Now()}
 	s.changed = sync.NewCond(&s.mutex)
 	if err := s.open(); err != nil {
 		return nil, err
@@ -444,6 +442,12 @@ func (w *slotWorker) follow(ctx context.Context, j *job) error {
 		case r, ok := <-w.process.replies:
 			if !ok {
 				<-w.process.exited
+				if err := w.process.broken; err != nil {
+					w.process = nil
+					_, err = w.replied(j, &reply{Failed: &failure{internal, fmt.Sprintf(
+						"what its worker replied cannot be read: %v: see that the operator does not write to standard output", err)}})
+					return err
+				}
 				return w.died(j, deathOf(w.process.state, w.process.output.String()))
 			}
 			if final, err := w.replied(j, &r); final || err != nil {
@@ -452,9 +456,6 @@ func (w *slotWorker) follow(ctx context.Context, j *job) error {
 		case now := <-ticker.C:
 			if c := boxCount(w.box()); c != count {
 				count, since = c, now
-				w.mutex.Lock()
-				w.boxes[w.n] = c
-				w.mutex.Unlock()
 			}
 			switch size := residentMemory(w.process.command.Process.Pid); {
 			case size > w.Memory:
@@ -675,8 +676,14 @@ func (w *slotWorker) keepDeath(l *ledger, d *Death) {
 	} else {
 		l.Deaths = append(l.Deaths, d)
 	}
-	if first := w.knownDeath(l, d); first == d {
+	first := w.knownDeath(l, d)
+	if first == d {
 		w.log(fmt.Sprintf("%s: %s (%s)", l.text(), d.Text(), d.origin()))
+	}
+	for _, other := range l.Deaths {
+		if other != first && other.id() == d.id() {
+			other.forget()
+		}
 	}
 	l.dirty = true
 }
