@@ -45,7 +45,7 @@ type Failure struct {
 	// Origin is the first run that failed so, and Count how many did.
 	Origin Origin `json:"origin"`
 	Count  int    `json:"count"`
-	// Kept says that the part has the history of that run.
+	// Kept says that the history of that run was kept. The part has it as long as a finding may need it, see [Part.Bodies].
 	Kept bool `json:"kept,omitempty"`
 	// Place is the place among the findings of a SweepUnit, from 1; zero for others. Elements are those of its schedule as it was found.
 	Place    int      `json:"place,omitempty"`
@@ -134,6 +134,11 @@ func Merge(parts ...*Part) *Part {
 		m.replays = append(m.replays, p.replays...)
 	}
 	m.Novel = mergeNovelties(parts)
+	for i, needed := range m.needed() {
+		if !needed {
+			m.kept[i] = nil
+		}
+	}
 	return m
 }
 
@@ -195,6 +200,29 @@ func (p *Part) chosen() []int {
 		}
 	}
 	return chosen
+}
+
+// needed reports for each failure whether a finding may need its history, in the part or in one that it is merged into. It does not once
+// the run was shrunk; nor if another failure accounts for it, or MaxWays that are kept come before it in its class: what is merged
+// takes none of them away, and lets them only begin earlier. So what a part takes on disk and in memory is bounded by the ways in which
+// its runs fail, and not by how many units came upon them.
+func (p *Part) needed() []bool {
+	needed := make([]bool, len(p.Failures))
+	ways := map[string]int{}
+	for i := range p.Failures {
+		f := &p.Failures[i]
+		if !f.Kept {
+			continue
+		}
+		ways[f.Class]++
+		if f.Place > 0 {
+			needed[i] = true
+			continue
+		}
+		at := p.shrunkFrom(f)
+		needed[i] = (at < 0 || !p.Shrunk[at].Kept) && ways[f.Class] <= MaxWays && p.minimal(f)
+	}
+	return needed
 }
 
 // Known returns the failures that account for others: what other units should know, see [Unit.Known].
@@ -370,10 +398,15 @@ func (l *ledger) account(f *Failure) {
 }
 
 // Bodies returns what JSON does not carry: findings with their histories, replays and the default run. It is to be encoded beside
-// the part.
+// the part. What no finding can need any more is left out.
 func (p *Part) Bodies() *history.Result {
 	bodies := &history.Result{Header: history.Header{Scenario: p.Scenario}, Seed: p.Seed, Default: p.run, Replays: p.replays}
-	for _, f := range slices.Concat(p.kept, p.shrunk) {
+	for i, needed := range p.needed() {
+		if f := bodyAt(p.kept, i); needed && f != nil {
+			bodies.Findings = append(bodies.Findings, *f)
+		}
+	}
+	for _, f := range p.shrunk {
 		if f != nil {
 			bodies.Findings = append(bodies.Findings, *f)
 		}
@@ -387,8 +420,8 @@ func (p *Part) Attach(bodies *history.Result) error {
 		return err
 	}
 	left := bodies.Findings
-	next := func(kept bool, origin Origin) (*history.Finding, error) {
-		if !kept {
+	next := func(has bool, origin Origin) (*history.Finding, error) {
+		if !has {
 			return nil, nil
 		}
 		if len(left) == 0 {
@@ -403,8 +436,8 @@ func (p *Part) Attach(bodies *history.Result) error {
 	}
 	kept, shrunk := make([]*history.Finding, len(p.Failures)), make([]*history.Finding, len(p.Shrunk))
 	var err error
-	for i := range p.Failures {
-		if kept[i], err = next(p.Failures[i].Kept, p.Failures[i].Origin); err != nil {
+	for i, needed := range p.needed() {
+		if kept[i], err = next(needed, p.Failures[i].Origin); err != nil {
 			return err
 		}
 	}

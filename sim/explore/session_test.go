@@ -81,6 +81,13 @@ func (n *night) explore(t *testing.T) *explore.Part {
 	if left := whole.Pending(); len(left) > 0 {
 		t.Errorf("%d units are pending after all have been done", len(left))
 	}
+	swept := 0
+	for _, f := range whole.Failures {
+		swept += min(f.Place, 1)
+	}
+	if got, most := len(whole.Bodies().Findings), swept+len(whole.Shrunk); got > most {
+		t.Errorf("the whole has %d histories, of %d that sweeps found and %d that were shrunk", got, swept, len(whole.Shrunk))
+	}
 	return whole
 }
 

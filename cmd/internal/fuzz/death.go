@@ -53,6 +53,10 @@ func (d *Death) id() string {
 	return hex.EncodeToString(sum[:4])
 }
 
+// forget drops what only the first death of a finding is asked for, which is nearly all that a death takes: an operator may die in every
+// other unit of a night. What is left says what is left out of its unit, and counts.
+func (d *Death) forget() { d.Output, d.Schedule, d.Flight.Schedule = "", nil, nil }
+
 // Text says in a line what happened.
 func (d *Death) Text() string {
 	switch d.Kind {

@@ -22,8 +22,8 @@ const (
 	unitsPerGeneration = 16
 	// seedsPerUnit is how many runs by seed a unit has at most, and minSeeds how many it has at least where there are so many.
 	seedsPerUnit, minSeeds = 100, 5
-	// looseFiles is how many files of units are kept before they are put together.
-	looseFiles = 64
+	// looseFiles is how many files of units are kept before they are put together, and looseBytes how large they may be together.
+	looseFiles, looseBytes = 64, 1 << 20
 )
 
 // plan says how far targets are explored.
@@ -104,7 +104,9 @@ type ledger struct {
 	marks      []explore.Mark
 	seen       int
 	ends       map[explore.Mark]bool // the states of base that the corpus has been told of
-	loose      []string              // files of units whose parts are in base
+	// loose are the files of units that wholeFile does not have; looseSize and wholeSize are their sizes, in bytes.
+	loose                []string
+	looseSize, wholeSize int64
 	// given are the units that were given out and have not come to their end, again those of them whose worker has died, shrinks those
 	// that wait.
 	given   map[string]bool
@@ -169,7 +171,6 @@ func openLedger(t *Target, index int, p *plan, dir string, corpus []string) (*le
 		return nil, err
 	}
 	l.turn()
-	l.fresh() // the corpus has them
 	l.resumed = l.part().Tally.Executions
 	return l, nil
 }
@@ -200,6 +201,7 @@ func (l *ledger) write() error { return writeJSON(filepath.Join(l.dir, recordFil
 func (l *ledger) load() error {
 	var whole saved
 	if err := readJSON(filepath.Join(l.dir, wholeFile), &whole); err == nil && whole.Seeds >= 0 && whole.Seeds <= maxRuns {
+		l.wholeSize = sizeOf(filepath.Join(l.dir, wholeFile))
 		if part, err := whole.attach(); err == nil {
 			l.base, l.cpu = part, whole.CPU
 			for n := range whole.Seeds {
@@ -227,9 +229,15 @@ func (l *ledger) load() error {
 			continue
 		}
 		l.take(key, part, s.CPU)
-		l.loose = append(l.loose, file)
+		l.loosen(file)
 	}
 	return nil
+}
+
+// loosen takes note of a file of a unit.
+func (l *ledger) loosen(file string) {
+	l.loose = append(l.loose, file)
+	l.looseSize += sizeOf(file)
 }
 
 // take puts what a unit came to with the rest.
@@ -256,13 +264,16 @@ func (l *ledger) finish(j *job, d *done) error {
 	if err := writeJSON(file, s); err != nil {
 		return err
 	}
-	l.loose = append(l.loose, file)
+	l.loosen(file)
 	l.take(j.key, part, d.CPU)
-	if j.rank != rankSeeds { // a generation tells what there is to shrink of it when it ends
+	switch {
+	case l.closing: // it was given out before, and its generation will not end
+		l.close()
+	case j.rank != rankSeeds: // a generation tells what there is to shrink of it when it ends
 		l.shrinkPending()
 	}
 	l.turn()
-	return l.compact()
+	return nil
 }
 
 // turn begins the next generation if the present one has ended.
@@ -353,9 +364,19 @@ func (l *ledger) part() *explore.Part {
 	return explore.Merge(parts...)
 }
 
-// compact puts the files of units together when there are many.
+// compact puts the files of units together when they are many, or take as much room as what was put together before: units of one
+// generation do not know of each other, and so each has much that the others have, too.
 func (l *ledger) compact() error {
-	if len(l.loose) < looseFiles || len(l.current) > 0 || l.closing {
+	if len(l.loose) < looseFiles && l.looseSize < max(looseBytes, l.wholeSize) {
+		return nil
+	}
+	return l.putTogether()
+}
+
+// putTogether puts the files of units together, unless some of a generation that has not ended are among them: what the others of it
+// know must not depend on when they were interrupted. An exploration for a time is never the same.
+func (l *ledger) putTogether() error {
+	if len(l.loose) == 0 || len(l.current) > 0 || l.closing && l.plan.runs > 0 {
 		return nil
 	}
 	s, err := newSaved(l.base)
@@ -372,7 +393,8 @@ func (l *ledger) compact() error {
 			s.Keys = append(s.Keys, key)
 		}
 	}
-	if err := writeJSON(filepath.Join(l.dir, wholeFile), s); err != nil {
+	whole := filepath.Join(l.dir, wholeFile)
+	if err := writeJSON(whole, s); err != nil {
 		return err
 	}
 	for _, file := range l.loose {
@@ -380,7 +402,7 @@ func (l *ledger) compact() error {
 			return err
 		}
 	}
-	l.loose = nil
+	l.loose, l.looseSize, l.wholeSize = nil, 0, sizeOf(whole)
 	return nil
 }
 

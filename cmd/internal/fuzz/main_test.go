@@ -65,6 +65,7 @@ func replayLine(file string) string { return "replay " + filepath.Base(file) }
 // acts are what a planted operator does where another one has written to what it has read.
 var acts = map[string]func(context.Context, ctrlclient.Client){
 	"nothing": func(context.Context, ctrlclient.Client) {},
+	"print":   func(context.Context, ctrlclient.Client) { _, _ = fmt.Fprintln(printed, "words, and no reply") },
 	"exit":    func(context.Context, ctrlclient.Client) { os.Exit(3) },
 	"panic": func(context.Context, ctrlclient.Client) {
 		go func() { panic("planted") }()
@@ -86,6 +87,9 @@ var acts = map[string]func(context.Context, ctrlclient.Client){
 	"freeze": func(context.Context, ctrlclient.Client) { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) },
 	"kill":   func(context.Context, ctrlclient.Client) { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) },
 }
+
+// printed is standard output as a logger has it that was made when the program began.
+var printed = os.Stdout
 
 func waitFor(mutex *sync.Mutex) {
 	mutex.Lock()

@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,20 @@ func TestPlanted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPrinted explores an operator that writes to standard output, which is where workers reply: it is no concern of the night's.
+func TestPrinted(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("standard output is diverted on Linux only")
+	}
+	o := options(t, writeScenario(t, t.TempDir(), "print"))
+	o.Runs = 0
+	of := target(t, explored(t, o), "planted/print")
+	if of.Failed != nil || len(of.Deaths) > 0 || !of.Swept {
+		t.Errorf("it failed with %+v, deaths are %+v, swept: %v", of.Failed, of.Deaths, of.Swept)
+	}
+	checkLostUpdate(t, of)
 }
 
 // checkLostUpdate checks that the other bug of a planted operator was found.

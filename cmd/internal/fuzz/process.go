@@ -31,8 +31,6 @@ type process struct {
 	exited chan struct{}
 	state  *os.ProcessState
 	broken error // of the pipe, if what came over it was no reply
-	// units counts those it was given.
-	units int
 }
 
 // startProcess starts a worker. It dies with this process at the latest: when its standard input ends, and on Linux even if it hangs.
@@ -70,6 +68,7 @@ func (p *process) read(from *os.File) {
 		if err := decoder.Decode(&r); err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				p.broken = err
+				_ = p.command.Process.Kill() // nobody listens any more
 			}
 			break
 		}
@@ -84,7 +83,6 @@ func (p *process) read(from *os.File) {
 
 // give sends a task. An error means that the process is dying, which is heard of elsewhere.
 func (p *process) give(t *task) {
-	p.units++
 	if content, err := json.Marshal(t); err == nil {
 		_, _ = p.tasks.Write(append(content, '\n'))
 	}

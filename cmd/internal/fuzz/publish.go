@@ -213,6 +213,9 @@ func (p *publication) writeDeath(d *Death, fresh string) error {
 	_, _ = fmt.Fprintf(&text, "Replay it, which does the same to the process that replays it:\n  %s\n", line)
 	if d.Output != "" {
 		lines := strings.Split(strings.TrimSpace(d.stacks()), "\n")
+		if d.Kind == Exit || d.Kind == Killed { // no stacks, which begin with what matters
+			lines = lines[max(len(lines)-maxOutput, 0):]
+		}
 		_, _ = fmt.Fprintf(&text, "\nThe process wrote:\n%s\n", strings.Join(lines[:min(len(lines), maxOutput)], "\n"))
 	}
 	content, err := p.encode(filepath.Join(fresh, name), scenarios.ScheduleFile{
@@ -285,9 +288,10 @@ func (s *supervisor) keepNovel(l *ledger) error {
 	return nil
 }
 
-// fresh returns the runs that ended as none before them, and that it has not returned before.
-func (l *ledger) fresh() []*explore.Novelty {
-	var fresh []*explore.Novelty
+// fresh returns the runs that ended as none before them, and that it has not returned before. The ledger forgets their schedules, which
+// are most of what it would carry along: nobody asks for them again.
+func (l *ledger) fresh() []explore.Novelty {
+	var fresh []explore.Novelty
 	for i := range l.base.Novel {
 		n := &l.base.Novel[i]
 		isNew := false
@@ -296,8 +300,9 @@ func (l *ledger) fresh() []*explore.Novelty {
 			l.ends[m] = true
 		}
 		if isNew {
-			fresh = append(fresh, n)
+			fresh = append(fresh, *n)
 		}
+		n.Schedule = nil
 	}
 	return fresh
 }

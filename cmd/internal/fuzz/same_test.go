@@ -101,6 +101,35 @@ func TestShardsMerge(t *testing.T) {
 	}
 }
 
+// TestStateIsPutTogether checks what an exploration leaves behind of a target: two files, without the histories that nothing needs any
+// more, and from which an exploration that goes on has the same findings without a run.
+func TestStateIsPutTogether(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"runs": func(*Options) {},
+		"time": func(o *Options) { o.Runs, o.For = -1, time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, writeScenario(t, t.TempDir(), "nothing"))
+			change(&o)
+			want := findings(explored(t, o))
+			if len(want) < 2 {
+				t.Fatalf("there are few findings: %q", want)
+			}
+			for file := range tree(t, filepath.Join(o.Corpus, ".state")) {
+				if strings.HasPrefix(filepath.Base(file), "unit-") {
+					t.Errorf("%s is left", file)
+				}
+			}
+			if o.Runs < 0 {
+				return // it would go on
+			}
+			if diff := cmp.Diff(want, findings(explored(t, o))); diff != "" {
+				t.Errorf("taken up again (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
 // recoded writes a night, and reads it again.
 func recoded(t *testing.T, n *Night) *Night {
 	t.Helper()

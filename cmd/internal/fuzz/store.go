@@ -212,6 +212,15 @@ func writeJSON(name string, value any) error {
 	return os.Rename(temporary, name)
 }
 
+// sizeOf returns the size of a file in bytes, zero if that is not known.
+func sizeOf(name string) int64 {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // readJSON reads what writeJSON wrote.
 func readJSON(name string, value any) error {
 	content, err := os.ReadFile(name)

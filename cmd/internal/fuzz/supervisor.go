@@ -123,7 +123,6 @@ type supervisor struct {
 	ended   bool // nothing more is given out
 	busy    int
 	broken  error // what keeps the supervisor from going on
-	boxes   []int64
 }
 
 // Run explores. An interrupted exploration, by the end of the context, comes to what there is.
@@ -140,8 +139,7 @@ func Run(ctx context.Context, o Options) (*Night, error) {
 		return nil, err
 	}
 	catalog.targets = append([]*Target{canary}, catalog.targets...)
-	s := &supervisor{Options: o, catalog: catalog, plan: plan{o.Seed, o.Runs, o.Shard, o.Shards}, begun: time.Now(),
-		boxes: make([]int64, o.Workers)}
+	s := &supervisor{Options: o, catalog: catalog, plan: plan{o.Seed, o.Runs, o.Shard, o.Shards}, begun: time.Now()}
 	s.changed = sync.NewCond(&s.mutex)
 	defer s.close()
 	if err := s.open(); err != nil {
@@ -194,6 +192,9 @@ func (s *supervisor) open() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.text(), err)
 		}
+		if err := s.keepNovel(l); err != nil { // what was done when a supervisor was killed
+			return err
+		}
 		s.ledgers = append(s.ledgers, l)
 	}
 	return nil
@@ -241,6 +242,11 @@ func (s *supervisor) explore(ctx context.Context) (*Night, error) {
 	}
 	if err := s.campaign.spend(spent); err != nil {
 		return nil, err
+	}
+	for _, l := range s.ledgers {
+		if err := errors.Join(s.keepNovel(l), l.putTogether()); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.text(), err)
+		}
 	}
 	return s.night(finished)
 }
@@ -460,6 +466,12 @@ func (w *slotWorker) follow(ctx context.Context, j *job) error {
 		case r, ok := <-w.process.replies:
 			if !ok {
 				<-w.process.exited
+				if err := w.process.broken; err != nil {
+					w.process = nil
+					_, err = w.replied(j, &reply{Failed: &failure{internal, fmt.Sprintf(
+						"what its worker replied cannot be read: %v: see that the operator does not write to standard output", err)}})
+					return err
+				}
 				return w.died(j, deathOf(w.process.state, w.process.output.String()))
 			}
 			if final, err := w.replied(j, &r); final || err != nil {
@@ -468,9 +480,6 @@ func (w *slotWorker) follow(ctx context.Context, j *job) error {
 		case now := <-ticker.C:
 			if c := boxCount(w.box()); c != count {
 				count, since = c, now
-				w.mutex.Lock()
-				w.boxes[w.n] = c
-				w.mutex.Unlock()
 			}
 			switch size := residentMemory(w.process.command.Process.Pid); {
 			case size > w.Memory:
@@ -538,8 +547,11 @@ func (w *slotWorker) done(j *job, d *done) error {
 		w.process = nil
 		go process.dismiss()
 	}
-	if err := w.keepNovel(l); err != nil {
+	if err := w.keepNovel(l); err != nil { // before what follows forgets the schedules
 		return err
+	}
+	if err := l.compact(); err != nil {
+		return fmt.Errorf("%s: %w", l.text(), err)
 	}
 	kept := func(f explore.Failure) bool { return f.Kept }
 	if len(d.Part.Shrunk) > 0 || slices.ContainsFunc(d.Part.Failures, kept) { // others add to what was found
@@ -688,8 +700,14 @@ func (w *slotWorker) keepDeath(l *ledger, d *Death) {
 	} else {
 		l.Deaths = append(l.Deaths, d)
 	}
-	if first := w.knownDeath(l, d); first == d {
+	first := w.knownDeath(l, d)
+	if first == d {
 		w.log(fmt.Sprintf("%s: %s (%s)", l.text(), d.Text(), d.origin()))
+	}
+	for _, other := range l.Deaths {
+		if other != first && other.id() == d.id() {
+			other.forget()
+		}
 	}
 	l.dirty = true
 }

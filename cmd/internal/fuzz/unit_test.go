@@ -75,6 +75,25 @@ func TestBlackBox(t *testing.T) {
 	}
 }
 
+// TestDeathsAreBounded checks that of deaths that are one finding only the first has all that a report needs, whichever came first.
+func TestDeathsAreBounded(t *testing.T) {
+	l := &ledger{Target: &Target{}}
+	w := &slotWorker{supervisor: &supervisor{}}
+	for _, number := range []int{5, 3, 9} {
+		f := flight{Number: number, Schedule: &schedule.Schedule{}}
+		w.keepDeath(l, &Death{Kind: Panic, Where: "there", Output: "stacks", Unit: keySweeps, Flight: f, Schedule: f.Schedule, Skipped: true})
+	}
+	for _, d := range l.Deaths {
+		first := d.Flight.Number == 3
+		if (d.Output != "") != first || (d.Schedule != nil) != first || (d.Flight.Schedule != nil) != first {
+			t.Errorf("the death of execution %d is %+v", d.Flight.Number, d)
+		}
+	}
+	if got := l.skip(keySweeps); !slices.Equal(got, []int{3, 5, 9}) {
+		t.Errorf("left out are %v", got)
+	}
+}
+
 func TestPanicOf(t *testing.T) {
 	const output = `some words
 panic: runtime error: invalid memory address [recovered]

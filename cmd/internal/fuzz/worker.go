@@ -53,9 +53,11 @@ type opened struct {
 func Work(registry *scenarios.Registry, box string) int {
 	// The supervisor ends its workers; an interrupt that a terminal sends to all is not for them.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
-	replies := os.Stdout
-	os.Stdout = os.Stderr
-	if err := work(registry, box, os.Stdin, replies); err != nil {
+	replies, err := divertOutput()
+	if err == nil {
+		err = work(registry, box, os.Stdin, replies)
+	}
+	if err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "worker: %v\n", err)
 		return 1
 	}
