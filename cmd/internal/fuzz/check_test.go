@@ -17,7 +17,9 @@ func TestNightIsChecked(t *testing.T) {
 	target := func(text string) string {
 		return fmt.Sprintf(`{"kind":"Night","apiVersion":"%s","shards":2,"has":[1],"targets":[%s]}`, corpusVersion, text)
 	}
-	night := func(text string) string { return fmt.Sprintf(`{"kind":"Night","apiVersion":"%s",%s}`, corpusVersion, text) }
+	night := func(text string) string {
+		return fmt.Sprintf(`{"kind":"Night","apiVersion":"%s",%s}`, corpusVersion, text)
+	}
 	for _, test := range []struct{ text, want string }{
 		{"", "not the result of an exploration"},
 		{target("") + target(""), "or more than one"},
