@@ -142,7 +142,9 @@ func (p *process) crash(f schedule.Fault) {
 		}
 		next, err := p.cluster.start(p.config, program, p.incarnation+1)
 		if err != nil {
-			p.cluster.fail(err)
+			if p.cluster.ctx.Err() == nil { // else the run is over, which is no failure
+				p.cluster.fail(err)
+			}
 			return
 		}
 		p.cluster.replace(p, next)
