@@ -138,7 +138,7 @@ func (c *cluster) load() error {
 			return fmt.Errorf("custom resources: %w", err)
 		}
 	}
-	now := time.Now().Truncate(time.Second)
+	now := time.Now().Truncate(time.Second) // real time: the cluster is real
 	prepared := apiserver.NewServer(c.kinds, func() time.Time { return sim.Epoch })
 	if err := prepared.LoadAll(c.config.Given); err != nil {
 		return err

@@ -90,7 +90,7 @@ type Element struct {
 // Confirm plays a finding against a real API server. The error is that of the harness or of the set-up of a program, and never
 // says anything of the finding; where there is no control plane it is [assets.ErrMissing].
 func Confirm(ctx context.Context, f Finding, o Options) (*Result, error) {
-	began := time.Now()
+	began := time.Now() // real time, as all of this package: the cluster is real
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Minute
 	}
@@ -183,7 +183,7 @@ func (c *confirmation) play(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	script := time.Now()
+	script := time.Now() // real time
 	live.beginScript(c.plan.skip)
 	c.result.Rested, err = live.rest(ctx, c.result.Quiet)
 	if err != nil {

@@ -25,7 +25,7 @@ type follow struct {
 // moment is how long nothing must move for a request to go on that waits for another one.
 const moment = 300 * time.Millisecond
 
-// newFollow returns the order of a simulated run.
+// newFollow returns the order of a simulated run. Moments are of real time, as the cluster is real.
 func newFollow(config *sim.Config, h *history.History) *follow {
 	f := &follow{places: map[schedule.Event]int{}, counts: map[schedule.Event]int{}, waiting: map[*visit]int{}, moved: time.Now()}
 	counts := map[schedule.Event]int{}

@@ -96,7 +96,7 @@ var placeholder = regexp.MustCompile(`\$(UID\d+|RV\d+|TIME|RVNOW|CONTINUE|N)`)
 func (g *game) fill(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
 		if name == "$TIME" {
-			return time.Now().UTC().Format(time.RFC3339)
+			return time.Now().UTC().Format(time.RFC3339) // real time: a real server goes by it, and no run is near
 		}
 		return g.bound[name]
 	})
